@@ -1,0 +1,178 @@
+"""The command line: parse, call, print. Heavy imports happen inside the command that needs them."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pingpong import __version__
+from pingpong.units import SIZE_HELP, UnitError
+
+if TYPE_CHECKING:
+    from pingpong.model import Session
+
+FORMATS = ("log", "table", "csv", "json", "markdown")  # texts.FORMS, which this must not import for --help
+USAGE = 2
+
+
+def main(args: list[str] | None = None) -> int:
+    """Run the command line and return its exit code; never raises for what a user did."""
+    try:
+        code = cli.main(args, prog_name="pingpong", standalone_mode=False)
+    except click.ClickException as error:
+        message = error.format_message().rstrip(".")
+        print(f"pingpong: {message}", file=sys.stderr)
+        return error.exit_code
+    except click.exceptions.Abort:
+        return 130
+    except BrokenPipeError:
+        # The reader of our text went away (head, less): not a failure of ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code if isinstance(code, int) else 0
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="pingpong", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Measure what a message between MPI ranks costs.
+
+    \b
+    pingpong run                      two ranks on this machine, launched for you
+    mpiexec -n 2 pingpong run         the ranks that mpiexec started
+    pingpong show FILE                print a result again
+    """
+
+
+def _positive(_context: click.Context, _parameter: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not 0 < value < float("inf"):
+        raise click.BadParameter("it must be greater than 0")
+    return value
+
+
+@cli.command()
+@click.option("-k", "--kernels", multiple=True, metavar="NAMES", help="Kernels, comma-separated; default: all.")
+@click.option("-m", "--sizes", default="8:8M", show_default=True, help=f"Message sizes in bytes: {SIZE_HELP}.")
+@click.option("--perturb", type=click.IntRange(1), help="Also each size this many bytes smaller and larger.")
+@click.option("-n", "--samples", type=click.IntRange(1), help="Exactly this many samples a point.")
+@click.option("-x", "--lead-in", type=click.IntRange(0), help="Untimed steps before each visit's samples.")
+@click.option(
+    "-D", "--seconds", type=float, callback=_positive, help="One kernel and size for SECONDS, a line a second."
+)
+@click.option("--classic", is_flag=True, help="The old log's method: one timed pass a size, no lead-in.")
+@click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="log", show_default=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Result file; default: a new one here.")
+@click.option(
+    "--mpiexec-args", default="", metavar="ARGS", help="More arguments for mpiexec: --mca flags, hosts, binding."
+)
+@click.option(
+    "--time-limit",
+    type=float,
+    default=3600.0,
+    callback=_positive,
+    show_default=True,
+    help="End a launch after SECONDS.",
+)
+@click.option("--seed", type=click.IntRange(0), help="Of the order of visits; default: random, and recorded.")
+@click.option(
+    "--here/--launch", default=None, help="Be one of the ranks, or launch them; default: see who started this."
+)
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@click.option("-v", "--verbose", is_flag=True, help="Say what is started and what MPI printed.")
+@click.option("--worker", hidden=True, metavar="ORDERS")
+def run(form: str, output: Path | None, here: bool | None, worker: str | None, **options: Any) -> int:
+    """Measure ping-pongs between two ranks.
+
+    Under mpiexec, mpirun or srun with two ranks it measures between those; alone it launches two ranks here.
+    """
+    from pingpong import launchers, plans
+    from pingpong.model import Plan
+    from pingpong.request import Request
+
+    command = ["pingpong", *sys.argv[1:]]
+    if worker is not None:
+        import msgspec
+
+        from pingpong import store
+        from pingpong import worker as rank
+
+        orders = msgspec.json.decode(worker)
+        plan = store.from_builtins(orders["plan"], Plan)
+        return rank.main(Request(plan, output, orders["command"], show=None))
+    try:
+        plan = plans.make(
+            kernels=options["kernels"],
+            sizes=options["sizes"],
+            perturbation=options["perturb"],
+            samples=options["samples"],
+            lead_in=options["lead_in"],
+            seconds=options["seconds"],
+            classic=options["classic"],
+            seed=options["seed"],
+        )
+    except (plans.PlanError, UnitError) as error:
+        raise click.UsageError(str(error)) from None
+    asked = {name: options[name] for name in ("mpiexec_args", "time_limit", "quiet", "verbose")}
+    request = Request(plan, output, command, show=_Printer(form), **asked)
+    if here if here is not None else launchers.started_by(os.environ) is not None:
+        from pingpong import worker as rank
+
+        return rank.main(request)
+    from pingpong import controller
+
+    return controller.run(request)
+
+
+class _Printer:
+    """Prints a session on stdout: whole at the end, and for a watch with -D the log's lines as they come."""
+
+    def __init__(self, form: str) -> None:
+        self._form = form
+        self._printed = ""
+
+    def __call__(self, session: "Session", finished: bool) -> None:
+        from pingpong import texts
+
+        if finished:
+            text = texts.FORMS[self._form](session)
+        else:
+            plan = session.runs[0].plan
+            if self._form != "log" or plan is None or plan.method != "duration":
+                return
+            text = texts.log.text(session, finished=False)
+        click.echo(text.removeprefix(self._printed), nl=False)
+        sys.stdout.flush()
+        self._printed = text
+
+
+@cli.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="log", show_default=True)
+def show(file: Path, form: str) -> int:
+    """Print a result FILE as `pingpong run` printed it, or in another form.
+
+    Reads the file of a run that is still going or was killed, too.
+    """
+    from pingpong import store, texts
+
+    try:
+        session = store.load(file)
+    except store.FormatError as error:
+        raise click.UsageError(str(error)) from None
+    except OSError as error:
+        raise click.UsageError(f"cannot read {file}: {error.strerror}") from None
+    click.echo(texts.FORMS[form](session), nl=False)
+    return 0
+
+
+@cli.command()
+def kernels() -> None:
+    """List the kernels."""
+    from pingpong.kernels import KERNELS, names
+
+    click.echo(f"{'kernel':15}{'legs':>5}{'messages':>10}{'directions':>12}  time        section of the log")
+    for kernel in (KERNELS[name] for name in names()):
+        counts = f"{kernel.legs:5}{kernel.messages:10}{kernel.directions:12}"
+        click.echo(f"{kernel.name:15}{counts}  {kernel.time:11} {kernel.title}")

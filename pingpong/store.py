@@ -1,0 +1,200 @@
+"""Result files: the journal that grows while a run measures, and the JSON that replaces it at the end.
+
+Both live at the same path, so the file named by `-o` can be read at any time and whatever ended the run.
+The journal is JSON lines (docs/result-format.md lists the kinds); each line is flushed when it is written, and a
+torn last line is ignored. The final JSON replaces the journal by rename.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import msgspec
+
+from pingpong.model import SCHEMA, Failure, Point, Record, Run, Session, Visit, Warn
+
+R = TypeVar("R", bound=Record)
+
+
+class FormatError(ValueError):
+    """A file that is no result; the message is one sentence with the place."""
+
+
+class Journal:
+    """Append-only writer. Creating it claims the path: it raises FileExistsError for a file that is there."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = path.open("xb", buffering=0)
+
+    def write(self, kind: str, value: Any) -> None:
+        """Append one line. Raises OSError when the disk is full; what was written before stays readable."""
+        line = memoryview(msgspec.json.encode({kind: to_builtins(value)}) + b"\n")
+        while line:  # an unbuffered write may take a part of it; the next one then names the reason
+            line = line[self._file.write(line) :]
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class Follower:
+    """Reads a journal while it grows, and the session made of it so far.
+
+    `session` is None until the first complete line; `grown` counts the lines read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.session: Session | None = None
+        self.grown = 0
+        self.patience = 0.0
+        self._file: BinaryIO | None = None
+        self._torn = b""
+
+    def poll(self) -> bool:
+        """Read what is new; True if there was something. Keeps a torn line for the next time.
+
+        The file stays open: when the final JSON takes its path, the journal can still be read to its end.
+        """
+        try:
+            self._file = self._file or self.path.open("rb")
+            *lines, self._torn = (self._torn + self._file.read()).split(b"\n")
+        except OSError:
+            return False
+        for line in lines:
+            self._line(line)
+        return bool(lines)
+
+    def close(self) -> None:
+        if self._file:
+            self._file.close()
+
+    def _line(self, line: bytes) -> None:
+        self.grown += 1
+        try:
+            entry = msgspec.json.decode(line)
+            ((kind, value),) = entry.items()
+            self._apply(kind, value)
+        except (msgspec.MsgspecError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+            raise FormatError(
+                f"{self.path}, line {self.grown}: not a line of a pingpong result ({error})"
+            ) from None
+
+    def _apply(self, kind: str, value: Any) -> None:
+        if kind == "session":
+            self.session = from_builtins(value, Session)
+            check_schema(self.session.schema, self.path)
+            return
+        if self.session is None:
+            raise ValueError("it does not begin with a session")
+        if kind == "run":
+            self.session.runs.append(from_builtins(value, Run))
+            return
+        run = self.session.runs[-1]
+        if kind == "point":
+            run.points.append(from_builtins(value, Point))
+        elif kind == "visits":
+            for index, payload_ok, t0, seconds in value:
+                run.points[index].visits.append(Visit(t0=t0, seconds=seconds))
+                run.points[index].payload.checked += payload_ok
+        elif kind == "update":
+            changed = from_builtins(value["point"], Point)
+            changed.visits = run.points[value["index"]].visits
+            run.points[value["index"]] = changed
+        elif kind == "patience":
+            self.patience = float(value)
+        elif kind == "warning":
+            run.warnings.append(from_builtins(value, Warn))
+        elif kind == "end":
+            run.status = value["status"]
+            run.failure = from_builtins(value["failure"], Failure) if value.get("failure") else None
+
+
+def load(path: Path) -> Session:
+    """The session in a result file or a journal. Raises FormatError, OSError."""
+    data = path.read_bytes()
+    if not data.strip(b" \t\r\n\0"):
+        raise FormatError(f"{path} is empty: nothing was measured, or the disk was full")
+    if data.startswith(b'{"session":'):
+        return _load_journal(path)
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        where = f"line {data.count(10) + 1}, after {len(data)} bytes" if "truncated" in str(error) else str(error)
+        kind = "ends in the middle" if "truncated" in str(error) else "is not JSON"
+        raise FormatError(f"{path} {kind}: {where}") from None
+    if not isinstance(value, dict) or not {"schema", "runs"} <= value.keys():
+        raise FormatError(f"{path} is JSON, but not a pingpong result: it has no keys 'schema' and 'runs'")
+    check_schema(value["schema"], path)
+    try:
+        return from_builtins(value, Session)
+    except msgspec.ValidationError as error:
+        raise FormatError(f"{path} is not a valid result: {error}") from None
+
+
+def _load_journal(path: Path) -> Session:
+    follower = Follower(path)
+    try:
+        follower.poll()
+    finally:
+        follower.close()
+    if follower.session is None:
+        raise FormatError(f"{path} ends in the middle of its first line: nothing was measured")
+    return follower.session
+
+
+def check_schema(schema: Any, path: Path) -> None:
+    """Raises FormatError for a file whose version this package cannot read."""
+    if not isinstance(schema, int) or not 1 <= schema <= SCHEMA:
+        raise FormatError(f"{path} has schema {schema!r}; this version of pingpong reads 1 to {SCHEMA}")
+
+
+def save(session: Session, path: Path) -> None:
+    """Replace `path` by the session as JSON, whole or not at all. Raises OSError."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with partial.open("wb") as file:
+            file.write(msgspec.json.encode(to_builtins(session)) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise
+
+
+def to_builtins(value: Any) -> Any:
+    """Dicts and lists of a record, with the unknown keys put back beside the known ones."""
+    data = msgspec.to_builtins(value)
+    _restore(value, data)
+    return data
+
+
+def _restore(value: Any, data: Any) -> None:
+    for record, raw in _pairs(value, data):
+        raw.pop("unknown", None)
+        raw.update(record.unknown)
+
+
+def from_builtins(data: Any, cls: type[R]) -> R:
+    """The record of `data`, keeping the keys that `cls` does not know. Raises msgspec.ValidationError."""
+    value = msgspec.convert(data, cls)
+    for record, raw in _pairs(value, data):
+        known = set(record.__struct_fields__)
+        record.unknown = {key: item for key, item in raw.items() if key not in known}
+    return value
+
+
+def _pairs(value: Any, data: Any) -> Iterator[tuple[Record, dict[str, Any]]]:
+    """Every record inside `value` beside its dict inside `data`, innermost first."""
+    if isinstance(value, Record) and isinstance(data, dict):
+        for name in value.__struct_fields__:
+            if name in data and name != "unknown":
+                yield from _pairs(getattr(value, name), data[name])
+        yield value, data
+    elif isinstance(value, list) and isinstance(data, list) and not (value and isinstance(value[0], float)):
+        for item, raw in zip(value, data, strict=True):
+            yield from _pairs(item, raw)

@@ -1,0 +1,125 @@
+"""The classic log: the words and columns of the CentOS/Open MPI ping-pong logs that administrators know.
+
+"took" is the full round trip; MB/sec is 2 * size / time with MB = 10^6 bytes, per direction in the third section.
+"""
+
+import math
+
+from pingpong import placement, stats
+from pingpong.kernels import KERNELS
+from pingpong.model import Point, Run, Session, Visit
+from pingpong.units import MB, MICRO, duration, significant, size_text
+
+
+def text(session: Session, finished: bool = True) -> str:
+    """The log of a session. With `finished` False the part of it that will not change any more."""
+    lines: list[str] = []
+    for run in session.runs:
+        lines += _run(run, finished)
+    return "".join(line + "\n" for line in lines)
+
+
+def _run(run: Run, finished: bool) -> list[str]:
+    watched = run.plan is not None and run.plan.method == "duration"
+    lines = head(run)
+    if watched and run.points:
+        lines += _seconds(run.points[0])
+    if not finished:
+        return lines
+    for number, kernel in enumerate(dict.fromkeys(p.kernel for p in run.points)):
+        points = [p for p in run.points if p.kernel == kernel]
+        # The log's first section has no title; another kernel in its place gets one.
+        title = KERNELS[kernel].title if kernel in KERNELS else kernel
+        lines += ["", f"  {title}", ""] if number or kernel != "blocking" else [""]
+        lines += [size_line(p) for p in points]
+    return lines + closing(run)
+
+
+def head(run: Run) -> list[str]:
+    lines = [f"# {run.source}, {method(run)}", *_placement(run)]
+    lines += [f"Hello from {rank.rank} of {len(run.ranks)}" for rank in reversed(run.ranks)]
+    if run.clock:
+        lines.append(f"Timer accuracy of ~{run.clock.wtime_step / MICRO:.6f} usecs")
+    return lines
+
+
+def method(run: Run) -> str:
+    """One line: which of the two methods made the numbers."""
+    plan = run.plan
+    if plan is None:
+        return "imported"
+    if plan.method == "classic":
+        return "classic method: one timed round trip a size, no lead-in"
+    if plan.method == "duration":
+        return f"median round trip of each second, for {plan.seconds:g} s"
+    if plan.method == "fixed":
+        return f"median round trip of {plan.samples} samples a size"
+    return f"median round trip over shuffled visits (budget {plan.budget:g} s)"
+
+
+def _placement(run: Run) -> list[str]:
+    if not run.ranks:
+        return []
+    lines = [f"# {placement.where(run.ranks)}"]
+    if run.mpi:
+        launcher = f", started by {run.mpi.launcher}" if run.mpi.launcher else ""
+        lines[0] += f"; {run.mpi.name} {run.mpi.version}{launcher}"
+    for c in run.connections:
+        lines.append(f"# first message and answer {duration(c.first)} (connects), second {duration(c.second)}")
+    return lines + [f"# warning: {warn.text}" for warn in run.warnings]
+
+
+def size_line(point: Point) -> str:
+    """One line of the log: "N bytes took N usec ( R MB/sec)"."""
+    summary = stats.summarize(point)
+    if summary.median is None:
+        return f"{point.size:8d} bytes: no valid time: {summary.invalid}"
+    line = took(point, summary.median)
+    if summary.modes:
+        parts = [f"{significant(m.value / MICRO, 3)} usec in {100 * m.share:.0f} %" for m in summary.modes]
+        line += f"  {len(parts)} modes: {', '.join(parts)} of the visits"
+    if point.payload.wrong:
+        wrong = point.payload.wrong[0]
+        line += f"  WRONG PAYLOAD at byte {wrong.byte} on rank {wrong.rank}"
+    return line
+
+
+def took(point: Point, step: float) -> str:
+    """The line for a step of `step` seconds, without what may follow."""
+    rate = stats.bandwidth(point, step) / MB
+    return f"{point.size:8d} bytes took {_usec(step):>9s} usec ({rate:8.3f} MB/sec)"
+
+
+def _usec(step: float) -> str:
+    """Whole microseconds as the old log has them; where that would print 0, three significant digits."""
+    whole = f"{step / MICRO:.0f}"
+    return whole if whole != "0" else significant(step / MICRO, 3)
+
+
+def _seconds(point: Point) -> list[str]:
+    """A line for each visit of a watch: its time, median, extremes."""
+    lines = ["", f"  {KERNELS[point.kernel].title}, {size_text(point.size)} bytes, every second", ""]
+    return lines + [_second(point, visit) for visit in point.visits]
+
+
+def _second(point: Point, visit: Visit) -> str:
+    ordered = sorted(s / point.steps for s in visit.seconds)
+    if not ordered or ordered[0] <= 0:
+        return f"{visit.t0:8.1f} s  no valid time: the clock stood still or stepped back"
+    step = ordered[len(ordered) // 2]
+    low, high = (significant(value / MICRO, 3) for value in (ordered[0], ordered[-1]))
+    return f"{visit.t0:8.1f} s {took(point, step)}  min {low} max {high} usec"
+
+
+def closing(run: Run) -> list[str]:
+    lines = [""]
+    best = stats.headline(run.points)
+    if best and math.isfinite(best.latency):
+        rate, latency = best.rate / MB, best.latency / MICRO
+        lines += [f"Max rate = {rate:.6f} MB/sec  Min latency = {latency:.6f} usec"]
+    else:
+        lines += ["No time was measured."]
+    if run.status != "complete":
+        reason = run.failure.reason if run.failure else "it ended without saying why"
+        lines += [f"# partial result: {reason}"]
+    return lines

@@ -1,0 +1,288 @@
+"""A rank under mpiexec: pair up, measure; the lead writes.
+
+Everything that costs time (imports, reading the host) happens before MPI starts, so that the two ranks leave
+initialisation together and the first message is the first thing that they do.
+"""
+
+import contextlib
+import faulthandler
+import gc
+import os
+import signal
+import socket
+import sys
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import mpi4py
+
+from pingpong import __version__, environment, launchers, placement, plans, recorder
+from pingpong.kernels import KERNELS
+from pingpong.measure.schedule import Schedule
+from pingpong.model import Clock, Connection, Failure, Mpi, Rank, Run, Session
+from pingpong.request import Request
+from pingpong.watchdog import Watchdog
+
+# The C tools ask for no thread support either; mpi4py's default costs time in every call.
+mpi4py.rc.initialize = False
+mpi4py.rc.thread_level = "single"
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # mpi4py's word about a foreign launcher: said better below
+    from mpi4py import MPI
+
+    from pingpong.measure import clock
+    from pingpong.measure.buffers import Buffers
+    from pingpong.measure.pair import Lead, Peer
+
+START_LIMIT = 60.0  # seconds for initialisation and the first message
+USAGE, FAILED, WRONG_PAYLOAD = 2, 1, 4
+
+
+def main(request: Request) -> int:
+    """Measure as one of two ranks and return the exit code, the same on both."""
+    start = launchers.started_by(os.environ)
+    library = _library()
+    if start and launchers.foreign(start, MPI.get_vendor()[0]):
+        if not start.rank:
+            _say(launchers.wrong_number(start, library, 1))
+        return USAGE
+    host = {"rank": environment.rank_facts(0), "facts": environment.host_facts()}
+    _initialise()
+    world = MPI.COMM_WORLD
+    if world.size != 2:
+        if world.rank == 0 and not (start and start.rank):
+            _say(launchers.wrong_number(start, library, world.size))
+        MPI.Finalize()
+        return USAGE
+    try:
+        code = _Rank(request, start, host).measure()
+    except BaseException:
+        # Without Abort the other rank would wait for ever.
+        traceback.print_exc()
+        sys.stderr.flush()
+        world.Abort(FAILED)
+        raise
+    MPI.Finalize()
+    return code
+
+
+def _initialise() -> None:
+    # MPI_Init holds the interpreter, so only faulthandler's own thread can end a start that hangs.
+    faulthandler.dump_traceback_later(START_LIMIT, exit=True)
+    MPI.Init_thread(MPI.THREAD_SINGLE)
+    faulthandler.cancel_dump_traceback_later()
+
+
+def _say(sentence: str) -> None:
+    print(f"pingpong: {sentence}", file=sys.stderr, flush=True)
+
+
+def _library() -> str:
+    name, version = MPI.get_vendor()
+    return f"{name} {'.'.join(map(str, version))}"
+
+
+class _Rank:
+    """One rank of the pair, from the first message to the exit code."""
+
+    def __init__(
+        self,
+        request: Request,
+        start: launchers.Start | None,
+        host: dict[str, Any],
+    ) -> None:
+        self._request, self._plan, self._show = request, request.plan, request.show
+        self._start, self._host = start, host
+        self._world = MPI.COMM_WORLD
+        self._me, self._other = self._world.rank, 1 - self._world.rank
+        host["rank"].rank = self._me
+        self._recorder: recorder.Recorder | None = None
+        self._watchdog = Watchdog(f"rank {self._me} on host {socket.gethostname()}", self._expired)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._signalled)
+
+    def measure(self) -> int:
+        self._watchdog.arm(START_LIMIT)
+        connection = self._connect()
+        self._control = self._world.Dup()
+        lead = self._me == 0
+        refused = self._control.bcast(self._prepare(connection) if lead else self._gather())
+        if refused:
+            if lead:
+                _say(refused)
+            return USAGE
+        self._plan = self._control.bcast(self._plan)
+        end = (Lead if lead else Peer)(
+            self._world,
+            self._control,
+            self._other,
+            Buffers(max(self._plan.sizes), *plans.buffers_needed(self._plan)),
+            self._watchdog.arm,
+        )
+        gc.collect()
+        gc.disable()  # no collection while a visit runs
+        code = self._follow(end) if isinstance(end, Peer) else self._lead(end)
+        gc.enable()
+        self._watchdog.arm(START_LIMIT)
+        return code
+
+    def _connect(self) -> Connection:
+        """The first two round trips of the pair, timed by the lead: nothing was said before them."""
+        byte = bytearray(1)
+        stamps = [clock.now()]
+        for _ in range(2):
+            if self._me == 0:
+                self._world.Send(byte, self._other)
+                self._world.Recv(byte, self._other)
+            else:
+                self._world.Recv(byte, self._other)
+                self._world.Send(byte, self._other)
+            stamps.append(clock.now())
+        first, second = ((b - a) / 1e9 for a, b in pairwise(stamps))
+        return Connection(lead=0, peer=1, first=first, second=second)
+
+    def _follow(self, end: Peer) -> int:
+        return end.serve(plans.points(self._plan))
+
+    # The lead
+
+    def _gather(self) -> Any:
+        facts = self._host | {"memory": environment.available_memory()}
+        return self._control.gather(facts)
+
+    def _prepare(self, connection: Connection) -> str | None:
+        """Make the run's head and claim the result file; a sentence if that, or the plan, cannot be."""
+        hosts = self._gather()
+        ranks: list[Rank] = [h["rank"] for h in hosts]
+        for rank, at in zip(ranks, hosts, strict=True):
+            crowd = Counter(r.host for r in ranks)[rank.host]
+            refused = plans.refusal(self._plan, _library(), MPI.Get_version(), crowd, at["memory"])
+            if refused:
+                return refused
+        run = self._head(ranks, {h["rank"].host: h["facts"] for h in hosts}, connection)
+        session = recorder.new_session(run, self._request.command)
+        try:
+            path = recorder.claim(self._request.output, Path.cwd())
+            self._recorder = recorder.Recorder(path, session, self._live() if self._show else None)
+            self._recorder.begin()
+        except OSError as error:
+            return str(error) if error.errno is None else f"{error.filename}: {error.strerror}"
+        return None
+
+    def _live(self) -> Callable[[Session], None]:
+        show = self._show
+        assert show is not None
+        return lambda session: show(session, False)
+
+    def _head(self, ranks: list[Rank], hosts: dict[str, Any], connection: Connection) -> Run:
+        facts = {"hosts": hosts} | environment.software_facts(os.environ)
+        levels = {MPI.THREAD_SINGLE: "single", MPI.THREAD_FUNNELED: "funneled"}
+        levels |= {MPI.THREAD_SERIALIZED: "serialized", MPI.THREAD_MULTIPLE: "multiple"}
+        name, version = MPI.get_vendor()
+        mpi = Mpi(
+            name=name,
+            version=".".join(map(str, version)),
+            standard=".".join(map(str, MPI.Get_version())),
+            library=MPI.Get_library_version().strip("\0 \n").partition("\n")[0],
+            launcher=self._start.launcher if self._start else None,
+            thread_level=levels.get(MPI.Query_thread()),
+        )
+        return Run(
+            launch=1,
+            started=datetime.now(UTC).isoformat(timespec="seconds"),
+            source=f"pingpong {__version__}",
+            status="partial",
+            plan=self._plan,
+            mpi=mpi,
+            clock=_clock(),
+            ranks=ranks,
+            connections=[connection],
+            environment=facts,
+            warnings=placement.warnings(ranks, facts),
+        )
+
+    def _lead(self, end: Lead) -> int:
+        record = self._recorder
+        assert record is not None
+        assert record.run.clock is not None
+        points = record.run.points = plans.points(self._plan)
+        for point in points:
+            point.lead, point.peer = 0, 1
+        failure = None
+        try:
+            Schedule(self._plan, points, end, record, record.run.clock).run()
+            record.end()
+            record.finish()
+        except OSError as error:  # of the journal: MPI's errors are MPI.Exception
+            failure = Failure(reason=f"cannot write the result: {error.strerror}", exit=FAILED)
+            record.run.failure = failure
+        code = failure.exit if failure else exit_code(record.run)
+        end.end(code)
+        self._report(record, failure)
+        return code
+
+    def _report(self, record: recorder.Recorder, failure: Failure | None) -> None:
+        if failure:
+            _say(f"{failure.reason}; what was measured before is kept in {record.path}")
+        if self._show:
+            self._show(record.session, True)
+            _say(f"result in {record.path}")
+
+    # Ends that nobody planned
+
+    def _expired(self, sentence: str) -> None:
+        self._leave(Failure(reason=sentence, exit=124))
+
+    def _signalled(self, number: int, _frame: Any) -> None:
+        name = signal.Signals(number).name
+        self._leave(Failure(reason=f"ended by {name}", exit=128 + number))
+
+    def _leave(self, failure: Failure) -> None:
+        with contextlib.suppress(OSError):
+            if self._recorder:
+                self._recorder.leave(failure)
+                return
+        os._exit(failure.exit)
+
+
+class _Alone:
+    """A link to nobody: for the empty kernel, which never communicates."""
+
+    def __init__(self) -> None:
+        self.comm, self.other = None, 0
+        self.out: list[Any] = []
+        self.into: list[Any] = []
+
+    def meet(self) -> None:
+        pass
+
+
+def _clock() -> Clock:
+    """The steps and costs of both clocks and of the harness, in seconds."""
+    wtime_step, _ = clock.step_and_cost(MPI.Wtime)
+    step, cost = clock.step_and_cost(clock.now)
+    with KERNELS["empty"].loops["mpi4py"](_Alone()) as (run, _):
+        per_sample, per_step = clock.harness_cost(run, clock.now)
+    return Clock(
+        name=clock.NAME,
+        wtime_step=wtime_step,
+        step=step / 1e9,
+        cost=cost / 1e9,
+        harness_sample=per_sample,
+        harness_step=per_step,
+    )
+
+
+def exit_code(run: Run) -> int:
+    """The design's exit code for a run that ended by itself: 4 for a wrong payload, 1 for an invalid point."""
+    from pingpong.stats import summarize
+
+    if any(point.payload.wrong for point in run.points):
+        return WRONG_PAYLOAD
+    return FAILED if any(summarize(point).invalid for point in run.points) else 0
