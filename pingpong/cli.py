@@ -1,6 +1,7 @@
 """The command line: parse, call, print. Heavy imports happen inside the command that needs them."""
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,13 @@ def _positive(_context: click.Context, _parameter: click.Parameter, value: float
     return value
 
 
+def _words(_context: click.Context, _parameter: click.Parameter, value: str) -> list[str]:
+    try:
+        return shlex.split(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} cannot be split into words: {error}") from None
+
+
 @cli.command()
 @click.option("-k", "--kernels", multiple=True, metavar="NAMES", help="Kernels, comma-separated; default: all.")
 @click.option("-m", "--sizes", default="8:8M", show_default=True, help=f"Message sizes in bytes: {SIZE_HELP}.")
@@ -65,7 +73,11 @@ def _positive(_context: click.Context, _parameter: click.Parameter, value: float
 @click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="log", show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Result file; default: a new one here.")
 @click.option(
-    "--mpiexec-args", default="", metavar="ARGS", help="More arguments for mpiexec: --mca flags, hosts, binding."
+    "--mpiexec-args",
+    default="",
+    metavar="ARGS",
+    callback=_words,
+    help="More arguments for mpiexec: --mca flags, hosts, binding.",
 )
 @click.option(
     "--time-limit",
@@ -138,8 +150,9 @@ class _Printer:
         if finished:
             text = texts.FORMS[self._form](session)
         else:
-            plan = session.runs[0].plan
-            if self._form != "log" or plan is None or plan.method != "duration":
+            run = session.runs[0] if session.runs else None
+            watched = run and run.plan and run.plan.method == "duration"
+            if self._form != "log" or not run or not watched or not any(p.visits for p in run.points):
                 return
             text = texts.log.text(session, finished=False)
         click.echo(text.removeprefix(self._printed), nl=False)

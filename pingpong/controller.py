@@ -4,17 +4,18 @@ The result file is the contract: nothing is read from what the ranks print.
 """
 
 import os
+import re
+import signal
 import sys
 from pathlib import Path
 
 import msgspec
 
 from pingpong import environment, launch, launchers, plans, recorder, store
+from pingpong.exits import FAILED, SIGNALLED, TIMED_OUT, USAGE, complaints, exit_code
 from pingpong.model import Failure, Session
 from pingpong.progress import Progress
 from pingpong.request import Request
-
-FAILED, USAGE, WRONG_PAYLOAD = 1, 2, 4
 
 
 def run(request: Request) -> int:
@@ -65,24 +66,9 @@ def _launch(request: Request, path: Path, launcher: launchers.Launcher) -> int:
 
 def _report(request: Request, path: Path, ended: launch.Ended) -> int:
     """Print what there is, mark what is missing, and return the exit code."""
-    failure = _failure(ended)
-    session = None
-    if path.exists():
-        try:
-            session = store.load(path)
-        except (store.FormatError, OSError) as error:
-            failure = failure or Failure(reason=str(error), exit=FAILED)
+    session, failure = _result(path, ended)
     run = session.runs[0] if session and session.runs else None
-    if run is None:
-        failure = failure or Failure(reason="the ranks ended without a result", exit=FAILED)
-    elif run.status != "complete":
-        failure = _merged(run.failure, failure) or Failure(
-            reason="the ranks ended before they were done", exit=FAILED
-        )
-        run.failure = failure
-    elif ended.limit or ended.signal:
-        failure = None  # it was complete before it was ended
-    if ended.output and (request.verbose or failure or run is None):
+    if ended.output and (request.verbose or failure):
         for said in launch.telling(ended.output):
             print(f"  {said}", file=sys.stderr)
     if session and run:
@@ -90,16 +76,31 @@ def _report(request: Request, path: Path, ended: launch.Ended) -> int:
         _show(request, session, finished=True)
     if failure:
         _say(failure.reason + ("" if run else "; nothing was measured"))
-    if run:
-        points = sum(1 for p in run.points if p.visits)
-        partial = f" (partial: {points} points have visits)" if failure else ""
-        _say(f"result in {path}{partial}")
-    if failure:
-        return failure.exit
-    from pingpong.worker import exit_code  # decided alike on both sides
+    if run is None:
+        return failure.exit if failure else FAILED
+    for sentence in complaints(run) if run.status == "complete" else []:
+        _say(sentence)
+    points = sum(1 for p in run.points if p.visits)
+    _say(f"result in {path}" + ("" if run.status == "complete" else f" (partial: {points} points have visits)"))
+    return failure.exit if failure else exit_code(run)
 
-    assert run is not None
-    return exit_code(run)
+
+def _result(path: Path, ended: launch.Ended) -> tuple[Session | None, Failure | None]:
+    """What the ranks left, and why the launch failed, if it did."""
+    failure = _failure(ended)
+    try:
+        session = store.load(path) if path.exists() else None
+    except (store.FormatError, OSError) as error:
+        return None, failure or Failure(reason=str(error), exit=FAILED)
+    run = session.runs[0] if session and session.runs else None
+    if run is None:
+        return None, failure or Failure(reason="the ranks ended without a result", exit=FAILED)
+    if run.status == "complete":
+        # Ended afterwards, by a limit or Ctrl-C, or with the code that the run itself deserves: all is there.
+        own = ended.limit or ended.signal or ended.status == exit_code(run)
+        return session, None if own else failure
+    failure = _merged(run.failure, failure)
+    return session, failure or Failure(reason="the ranks ended before they were done", exit=FAILED)
 
 
 def _failure(ended: launch.Ended) -> Failure | None:
@@ -107,37 +108,55 @@ def _failure(ended: launch.Ended) -> Failure | None:
     if ended.signal is not None:
         names = {2: "interrupted (Ctrl-C)", 15: "terminated (SIGTERM)"}
         reason = names.get(ended.signal, f"ended by signal {ended.signal}")
-        return Failure(reason=reason, exit=128 + ended.signal, command=command)
+        return Failure(reason=reason, exit=SIGNALLED + ended.signal, command=command)
     lines = launch.telling(ended.output)
     if ended.limit:
-        return Failure(reason=ended.limit, exit=launch.TIMED_OUT, command=command, output=lines)
-    if ended.status in (0, WRONG_PAYLOAD):
+        code = FAILED if ended.limit == launch.GONE else TIMED_OUT
+        return Failure(reason=ended.limit, exit=code, command=command, output=lines)
+    if ended.status == 0:
         return None
     if ended.status == USAGE:
         return Failure(reason="the ranks refused to start", exit=USAGE, command=command, output=lines)
-    how = f"signal {-ended.status}" if ended.status < 0 else f"status {ended.status}"
-    code = launch.TIMED_OUT if ended.status == launch.TIMED_OUT else FAILED
-    return Failure(reason=f"mpiexec ended with {how}", exit=code, command=command, output=lines)
+    code = TIMED_OUT if ended.status == TIMED_OUT else FAILED
+    return Failure(reason=_cause(ended), exit=code, command=command, output=lines)
+
+
+def _cause(ended: launch.Ended) -> str:
+    """The signal that ended a rank, by mpiexec's own words, or mpiexec's status."""
+    if ended.status < 0:
+        return f"mpiexec was ended by {_signal_name(-ended.status)}"
+    said = re.search(rb"signal:?\s*(\d+)", ended.output, re.IGNORECASE)
+    if said:
+        return f"a rank was ended by {_signal_name(int(said[1]))}"
+    return f"mpiexec ended with status {ended.status}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"signal {number}"
 
 
 def _merged(said: Failure | None, seen: Failure | None) -> Failure | None:
-    """What the lead wrote before it ended knows the reason; what was seen from outside knows the rest."""
+    """What the lead wrote before it ended, beside what was seen from outside.
+
+    The lead knows why it gave up. But where this process ended the launch, or mpiexec ended the lead because
+    another rank had died, the reason is the one seen from outside.
+    """
     if said is None or seen is None:
         return said or seen
-    outer = seen.exit in (130, 143, launch.TIMED_OUT)
-    return Failure(
-        reason=seen.reason if outer else said.reason,
-        exit=seen.exit if outer else said.exit,
-        command=seen.command,
-        output=seen.output,
-    )
+    if said.exit <= SIGNALLED and seen.reason.startswith("mpiexec ended"):
+        return Failure(reason=said.reason, exit=said.exit, command=seen.command, output=seen.output)
+    return seen
 
 
 def _keep(session: Session, path: Path, failure: Failure | None) -> None:
     """Turn a journal that was left behind into a final file that says how it ended."""
-    if failure is None:
+    run = session.runs[0]
+    if failure is None or run.status == "complete":
         return
-    session.runs[0].status, session.runs[0].failure = "partial", failure
+    run.failure = failure
     try:
         store.save(session, path)
     except OSError as error:

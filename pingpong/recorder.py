@@ -8,11 +8,9 @@ from pathlib import Path
 from pingpong import store
 from pingpong.model import Failure, Point, Run, Session, Visit
 
-FLUSH = 0.5  # seconds of finished visits that a kill -9 may take with it
-
 
 class Recorder:
-    """Writes a session with one run as it grows. `live` is called with the session after every flush.
+    """Writes a session with one run as it grows. `live` is called with the session after every visit.
 
     All methods raise OSError when the disk is full; the journal then holds what came before.
     """
@@ -22,8 +20,6 @@ class Recorder:
         self._live = live
         self.path = path
         self._journal = store.Journal(path)
-        self._pending: list[tuple[int, bool, float, list[float]]] = []
-        self._flushed = time.monotonic()
         self._patience = 0.0
         self._writing = False
         self._interrupt: Callable[[], None] | None = None
@@ -46,27 +42,16 @@ class Recorder:
         self._write("point", _head(point))
 
     def visit(self, index: int, visit: Visit, ok: bool) -> None:
-        self._pending.append((index, ok, visit.t0, visit.seconds))
-        if time.monotonic() - self._flushed >= FLUSH:
-            self.flush()
-
-    def update(self, index: int, point: Point) -> None:
-        self.flush()
-        self._write("update", {"index": index, "point": store.to_builtins(_head(point))})
-
-    def flush(self) -> None:
-        """Write the finished visits."""
-        if self._pending:
-            pending, self._pending = self._pending, []
-            self._write("visits", pending)
-        self._flushed = time.monotonic()
+        self._write("visit", (index, ok, visit.t0, visit.seconds))
         if self._live:
             self._live(self.session)
+
+    def update(self, index: int, point: Point) -> None:
+        self._write("update", {"index": index, "point": store.to_builtins(_head(point))})
 
     def end(self, failure: Failure | None = None) -> None:
         """Close the journal with its last line; the run is complete if nothing failed."""
         self.run.status, self.run.failure = ("partial" if failure else "complete"), failure
-        self.flush()
         self._write("end", {"status": self.run.status, "failure": store.to_builtins(failure) if failure else None})
         self._journal.close()
 

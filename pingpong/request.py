@@ -1,7 +1,7 @@
 """What one `pingpong run` was asked for, wherever it is carried out."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pingpong.model import Plan, Session
@@ -20,7 +20,7 @@ class Request:
     output: Path | None
     command: list[str]
     show: Show | None
-    mpiexec_args: str = ""
+    mpiexec_args: list[str] = field(default_factory=list)
     time_limit: float = 3600.0
     quiet: bool = False
     verbose: bool = False

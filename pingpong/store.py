@@ -15,6 +15,8 @@ import msgspec
 
 from pingpong.model import SCHEMA, Failure, Point, Record, Run, Session, Visit, Warn
 
+_JOURNAL = b'{"session":'
+
 R = TypeVar("R", bound=Record)
 
 
@@ -56,12 +58,15 @@ class Follower:
     def poll(self) -> bool:
         """Read what is new; True if there was something. Keeps a torn line for the next time.
 
-        The file stays open: when the final JSON takes its path, the journal can still be read to its end.
+        The file stays open: when the final JSON takes its path, the journal can still be read to its end. Of a
+        run that was over before the first poll there is only the final JSON, and nothing to follow.
         """
         try:
             self._file = self._file or self.path.open("rb")
             *lines, self._torn = (self._torn + self._file.read()).split(b"\n")
         except OSError:
+            return False
+        if not self.grown and lines and not lines[0].startswith(_JOURNAL):
             return False
         for line in lines:
             self._line(line)
@@ -95,10 +100,10 @@ class Follower:
         run = self.session.runs[-1]
         if kind == "point":
             run.points.append(from_builtins(value, Point))
-        elif kind == "visits":
-            for index, payload_ok, t0, seconds in value:
-                run.points[index].visits.append(Visit(t0=t0, seconds=seconds))
-                run.points[index].payload.checked += payload_ok
+        elif kind == "visit":
+            index, payload_ok, t0, seconds = value
+            run.points[index].visits.append(Visit(t0=t0, seconds=seconds))
+            run.points[index].payload.checked += payload_ok
         elif kind == "update":
             changed = from_builtins(value["point"], Point)
             changed.visits = run.points[value["index"]].visits
@@ -117,7 +122,7 @@ def load(path: Path) -> Session:
     data = path.read_bytes()
     if not data.strip(b" \t\r\n\0"):
         raise FormatError(f"{path} is empty: nothing was measured, or the disk was full")
-    if data.startswith(b'{"session":'):
+    if data.startswith(_JOURNAL):
         return _load_journal(path)
     try:
         value = msgspec.json.decode(data)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-TIMED_OUT = 124
+from pingpong.exits import TIMED_OUT
 
 
 class Watchdog:

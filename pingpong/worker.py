@@ -23,6 +23,7 @@ from typing import Any
 import mpi4py
 
 from pingpong import __version__, environment, launchers, placement, plans, recorder
+from pingpong.exits import FAILED, SIGNALLED, TIMED_OUT, USAGE, complaints, exit_code
 from pingpong.kernels import KERNELS
 from pingpong.measure.schedule import Schedule
 from pingpong.model import Clock, Connection, Failure, Mpi, Rank, Run, Session
@@ -41,7 +42,6 @@ with warnings.catch_warnings():
     from pingpong.measure.pair import Lead, Peer
 
 START_LIMIT = 60.0  # seconds for initialisation and the first message
-USAGE, FAILED, WRONG_PAYLOAD = 2, 1, 4
 
 
 def main(request: Request) -> int:
@@ -232,16 +232,18 @@ class _Rank:
             _say(f"{failure.reason}; what was measured before is kept in {record.path}")
         if self._show:
             self._show(record.session, True)
+            for sentence in complaints(record.run) if not failure else []:
+                _say(sentence)
             _say(f"result in {record.path}")
 
     # Ends that nobody planned
 
     def _expired(self, sentence: str) -> None:
-        self._leave(Failure(reason=sentence, exit=124))
+        self._leave(Failure(reason=sentence, exit=TIMED_OUT))
 
     def _signalled(self, number: int, _frame: Any) -> None:
         name = signal.Signals(number).name
-        self._leave(Failure(reason=f"ended by {name}", exit=128 + number))
+        self._leave(Failure(reason=f"ended by {name}", exit=SIGNALLED + number))
 
     def _leave(self, failure: Failure) -> None:
         with contextlib.suppress(OSError):
@@ -277,12 +279,3 @@ def _clock() -> Clock:
         harness_sample=per_sample,
         harness_step=per_step,
     )
-
-
-def exit_code(run: Run) -> int:
-    """The design's exit code for a run that ended by itself: 4 for a wrong payload, 1 for an invalid point."""
-    from pingpong.stats import summarize
-
-    if any(point.payload.wrong for point in run.points):
-        return WRONG_PAYLOAD
-    return FAILED if any(summarize(point).invalid for point in run.points) else 0

@@ -21,6 +21,7 @@ RESOLUTION_LIMIT = 0.001  # of a sample
 LONG_LEAD_IN = 0.02  # seconds: above it one untimed step has to do
 MOST_STEPS = 2**16
 SLOW = 0.05  # seconds: a first step above it needs no trials
+LEFT_OVER = 0.05  # seconds of a watch that are not worth another visit
 DURATION_SAMPLE = 1e-3  # seconds: keeps a file of a long watch small
 STALL = 6.0  # seconds without progress that no working link needs, beside twenty times what was expected
 
@@ -243,7 +244,7 @@ class Schedule:
         assert self._plan.seconds is not None
         sample = max(self._visit_time(0, 1) - self._cost[0].fixed, 1e-9)
         began = self._now()
-        while (left := self._plan.seconds - (self._now() - began)) > 0:
+        while (left := self._plan.seconds - (self._now() - began)) > LEFT_OVER:
             self._visit(0, max(1, int(min(1.0, left) / sample)))
         self._stop(0, "duration")
 

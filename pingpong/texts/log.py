@@ -4,6 +4,7 @@
 """
 
 import math
+from statistics import median
 
 from pingpong import placement, stats
 from pingpong.kernels import KERNELS
@@ -66,7 +67,10 @@ def _placement(run: Run) -> list[str]:
         lines[0] += f"; {run.mpi.name} {run.mpi.version}{launcher}"
     for c in run.connections:
         lines.append(f"# first message and answer {duration(c.first)} (connects), second {duration(c.second)}")
-    return lines + [f"# warning: {warn.text}" for warn in run.warnings]
+    lines += [f"# warning: {warn.text}" for warn in run.warnings]
+    return lines + [
+        f"# warning: {p.kernel} {size_text(p.size)}: {warn.text}" for p in run.points for warn in p.warnings
+    ]
 
 
 def size_line(point: Point) -> str:
@@ -106,9 +110,10 @@ def _second(point: Point, visit: Visit) -> str:
     ordered = sorted(s / point.steps for s in visit.seconds)
     if not ordered or ordered[0] <= 0:
         return f"{visit.t0:8.1f} s  no valid time: the clock stood still or stepped back"
-    step = ordered[len(ordered) // 2]
-    low, high = (significant(value / MICRO, 3) for value in (ordered[0], ordered[-1]))
-    return f"{visit.t0:8.1f} s {took(point, step)}  min {low} max {high} usec"
+    step = median(ordered)
+    low, middle, high = (significant(value / MICRO, 3) for value in (ordered[0], step, ordered[-1]))
+    rate = stats.bandwidth(point, step) / MB
+    return f"{visit.t0:8.1f} s  median {middle} usec ({rate:8.3f} MB/sec)  min {low}  max {high} usec"
 
 
 def closing(run: Run) -> list[str]:
@@ -120,6 +125,6 @@ def closing(run: Run) -> list[str]:
     else:
         lines += ["No time was measured."]
     if run.status != "complete":
-        reason = run.failure.reason if run.failure else "it ended without saying why"
+        reason = run.failure.reason if run.failure else "it has no end: it still runs, or was killed"
         lines += [f"# partial result: {reason}"]
     return lines

@@ -1,0 +1,34 @@
+"""Exit codes (docs/exit-codes.md) and the sentences that go with them, alike for ranks and launcher."""
+
+from pingpong.model import Run
+from pingpong.stats import summarize
+from pingpong.units import size_text
+
+FAILED = 1
+USAGE = 2
+WRONG_PAYLOAD = 4
+TIMED_OUT = 124
+SIGNALLED = 128  # plus the number of the signal
+
+
+def exit_code(run: Run) -> int:
+    """Of a run that ended by itself: a wrong payload comes before an invalid point."""
+    if any(point.payload.wrong for point in run.points):
+        return WRONG_PAYLOAD
+    return FAILED if any(summarize(point).invalid for point in run.points) else 0
+
+
+def complaints(run: Run) -> list[str]:
+    """One sentence for each point that makes the exit code other than 0."""
+    found = []
+    for point in run.points:
+        where = f"{point.kernel}, {size_text(point.size)} bytes"
+        if point.payload.wrong:
+            wrong = point.payload.wrong[0]
+            found.append(
+                f"wrong payload in {where}: byte {wrong.byte} on rank {wrong.rank} was {wrong.found} and should "
+                f"be {wrong.expected} ({len(point.payload.wrong)} of its visits are wrong)"
+            )
+        elif invalid := summarize(point).invalid:
+            found.append(f"no valid time for {where}: {invalid}")
+    return found

@@ -1,0 +1,192 @@
+"""When a point stops, and that the interval which it then has covers the truth as often as it says."""
+
+from pathlib import Path
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pingpong.measure.stopping import is_look, precise, samples_per_visit
+from pingpong.stats import median_interval
+
+MOST = 80  # visits in these simulations
+COVERED = 0.93
+SAMPLES = 30
+
+# Real round trips; where and when they were measured stands in the file.
+_LINES = (Path(__file__).parent / "data/stream-blocking-1K.txt").read_text().splitlines()
+RECORDED = np.array([float(word) for line in _LINES if not line.startswith("#") for word in line.split()])
+
+
+def test_looks_come_after_10_20_40_and_so_on_only():
+    assert [n for n in range(1000) if is_look(n)] == [10, 20, 40, 80, 160, 320, 640]
+
+
+def test_precise_is_an_interval_within_one_percent():
+    # of ten values the interval is from the 2nd to the 9th
+    narrow = [0.5, 0.991, *[1.0] * 6, 1.009, 2.0]  # ±0.9 %
+    wide = [0.5, 0.989, *[1.0] * 6, 1.011, 2.0]  # ±1.1 %
+    assert precise(narrow) and not precise(wide)
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 9, 11, 15, 19, 21, 30, 39, 50, 79])
+def test_between_looks_nothing_is_precise(n):
+    assert not precise([1.0] * n)
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0])
+def test_a_clock_that_stands_still_or_steps_back_is_never_precise(value):
+    assert not precise([value] * 10)
+
+
+def test_all_points_get_most_samples_if_they_fit():
+    # 10 * (0.001 + 30 * 0.001) = 0.31
+    assert samples_per_visit([(0.001, 0.001)] * 10, 30, 0.32) == [30] * 10
+
+
+def test_the_long_points_give_way_first():
+    # 100 short ones need 100 * 30 µs = 3 ms; 0.497 s are left for the long one: 0.1 s lead-in, 3 samples
+    shares = samples_per_visit([(0.0, 1e-6)] * 100 + [(0.1, 0.1)], 30, 0.5)
+    assert shares == [30] * 100 + [3]
+
+
+def test_a_slow_link_gets_one_sample_at_least():
+    assert samples_per_visit([(0.0, 1e-6), (10.0, 10.0)], 30, 0.5) == [30, 1]
+    assert samples_per_visit([(10.0, 10.0)] * 3, 30, 0.0) == [1, 1, 1]
+
+
+COSTS = st.lists(st.tuples(st.floats(0, 10), st.floats(1e-6, 10)), min_size=1, max_size=30)
+
+
+@given(COSTS, st.integers(1, 30), st.floats(0.01, 100))
+def test_every_point_gets_between_one_and_most_samples(costs, most, seconds):
+    shares = samples_per_visit(costs, most, seconds)
+    assert len(shares) == len(costs) and all(1 <= share <= most for share in shares)
+
+
+@given(COSTS, st.integers(1, 30), st.floats(0.01, 100))
+def test_a_pass_takes_no_longer_than_it_may_where_one_sample_each_fits(costs, most, seconds):
+    shares = samples_per_visit(costs, most, seconds)
+    least = sum(lead_in + sample for lead_in, sample in costs)
+    total = sum(lead_in + n * sample for (lead_in, sample), n in zip(costs, shares, strict=True))
+    assert total <= max(seconds, least) * (1 + 1e-9)
+
+
+@given(COSTS, st.integers(1, 30), st.floats(0.01, 100))
+def test_no_visit_is_cut_that_would_have_fitted(costs, most, seconds):
+    shares = samples_per_visit(costs, most, seconds)
+    if sum(lead_in + most * sample for lead_in, sample in costs) <= seconds * (1 - 1e-9):
+        assert shares == [most] * len(costs)
+
+
+# Coverage: the whole rule on streams with a known truth.
+
+
+LOOKS = [n for n in range(1, 1000) if is_look(n)]
+
+
+def ended(medians, most):
+    """How many visits the rule makes on a stream of visit medians: until precise at a look, or `most`."""
+    return next((n for n in LOOKS if n <= most and precise(medians[:n])), most)
+
+
+def coverage(streams, truth, most=MOST):
+    """The share of the streams (one a row) whose final interval has the truth in it."""
+    hits = 0
+    for medians in streams.tolist():
+        interval = median_interval(medians[: ended(medians, most)])
+        hits += interval.low <= truth <= interval.high
+    return hits / len(streams)
+
+
+def ar1(random, shape, correlation, sigma):
+    """Stationary normal AR(1) along the last axis, with standard deviation `sigma`."""
+    noise = random.normal(0, sigma, shape)
+    values = np.empty(shape)
+    values[..., 0] = noise[..., 0]
+    for i in range(1, shape[-1]):
+        values[..., i] = correlation * values[..., i - 1] + np.sqrt(1 - correlation**2) * noise[..., i]
+    return values
+
+
+# ±1 % is reached at the first look with 0.5 %, in the middle with 2 %, and hardly ever with 20 %.
+@pytest.mark.parametrize("sigma", [0.005, 0.01, 0.02, 0.2])
+def test_coverage_on_independent_lognormal_visits(sigma):
+    streams = np.random.default_rng(1).lognormal(0, sigma, (2000, MOST))
+    assert coverage(streams, truth=1.0) >= COVERED
+
+
+@pytest.mark.parametrize(
+    ("most", "sigma", "trials"),
+    [(80, 0.03, 15_000), (68, 0.03, 15_000), (36, 0.025, 15_000), (320, 0.055, 2_000)],
+)
+def test_coverage_where_looking_costs_most(most, sigma, trials):
+    """The spread at which most points are stopped by one of several looks; the budget may end at any visit."""
+    streams = np.random.default_rng(2).lognormal(0, sigma, (trials, most))
+    assert coverage(streams, truth=1.0, most=most) >= COVERED
+
+
+@pytest.mark.parametrize("sigma", [0.02, 0.05])
+def test_coverage_with_samples_that_depend_on_each_other_inside_visits(sigma):
+    random = np.random.default_rng(3)
+
+    def medians(trials, visits):
+        samples = np.exp(ar1(random, (trials, visits, SAMPLES), 0.9, sigma))
+        return np.median(samples, axis=2)
+
+    truth = np.median(medians(1000, 100))  # of 100 000 visits: its own error is a hundredth of an interval
+    assert coverage(medians(1000, MOST), truth) >= COVERED
+
+
+def test_the_interval_over_consecutive_samples_does_not_cover():
+    """The reason for the rule: with as many samples from one visit a nominal 95 % interval covers half that."""
+    random = np.random.default_rng(4)
+    streams = np.exp(ar1(random, (1000, SAMPLES * 10), 0.9, 0.02))
+    intervals = [median_interval(row) for row in streams]
+    covered = np.mean([i.low <= 1.0 <= i.high for i in intervals])
+    assert all(i.level >= COVERED for i in intervals)
+    assert covered < 0.6
+
+
+def test_coverage_on_visits_with_two_modes():
+    random = np.random.default_rng(5)
+    slow = random.random((1500, MOST)) < 0.3
+    streams = np.where(slow, 0.355, 0.13) * random.lognormal(0, 0.02, slow.shape)
+    # the overall median is the 0.5 / 0.7 quantile of the fast mode
+    truth = 0.13 * np.exp(0.02 * NormalDist().inv_cdf(0.5 / 0.7))
+    assert coverage(streams, truth) >= COVERED
+
+
+@pytest.mark.parametrize("sigma", [0.005, 0.02])
+def test_coverage_with_one_huge_outlier(sigma):
+    random = np.random.default_rng(6)
+    streams = random.lognormal(0, sigma, (1500, MOST))
+    streams[np.arange(len(streams)), random.integers(0, 10, len(streams))] *= 1000  # before the first look
+    assert coverage(streams, truth=1.0) >= COVERED
+
+
+def test_coverage_on_a_slow_drift():
+    """10 % over the whole run, in noise that keeps the rule going to its end: no rule can know a later drift."""
+    random = np.random.default_rng(7)
+    drift = np.linspace(1, 1.1, MOST)
+    streams = drift * random.lognormal(0, 0.05, (1500, MOST))
+    truth = np.median(np.linspace(1, 1.1, 100_001) * random.lognormal(0, 0.05, 100_001))
+    assert np.mean([ended(row, MOST) == MOST for row in streams.tolist()]) > 0.95
+    assert coverage(streams, truth) >= COVERED
+
+
+def test_coverage_on_recorded_visits():
+    random = np.random.default_rng(8)
+    streams = random.choice(RECORDED, (2000, MOST))
+    assert len(RECORDED) > 2000
+    assert coverage(streams, truth=np.median(RECORDED)) >= COVERED
+
+
+def test_the_interval_over_consecutive_recorded_visits_does_not_cover():
+    """Shuffled passes spread the visits of a point: 40 in a row tell what the machine did in one second."""
+    starts = range(0, len(RECORDED) - 40, 10)
+    intervals = [median_interval(RECORDED[at : at + 40]) for at in starts]
+    truth = np.median(RECORDED)
+    assert np.mean([i.low <= truth <= i.high for i in intervals]) < 0.6
