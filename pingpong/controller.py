@@ -41,7 +41,7 @@ def _launch(request: Request, path: Path, launcher: launchers.Launcher) -> int:
     plan = request.plan
     orders = msgspec.json.encode({"plan": store.to_builtins(plan), "command": request.command}).decode()
     program = [sys.executable, "-m", "pingpong", "run", "--worker", orders, "-o", str(path.absolute())]
-    line = launcher.command(2, program, environment.usable_cpus() or 2, request.mpiexec_args)
+    line = launcher.command(2, program, environment.own_cpus(), request.mpiexec_args)
     extra = launcher.environment()
     if extra and not set(extra) <= set(os.environ):
         _say("you are root, which Open MPI refuses by default: allowed for this launch")

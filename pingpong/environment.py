@@ -57,6 +57,12 @@ def usable_cpus() -> int | None:
     return min((n for n in limits if n), default=None)
 
 
+def own_cpus() -> int:
+    """CPUs that this process itself may use: what a launch from here can be given."""
+    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(own, usable_cpus() or own)
+
+
 def _control_groups() -> list[Path]:
     root = Path("/sys/fs/cgroup")
     own = [line[3:] for line in (_read(Path("/proc/self/cgroup")) or "").splitlines() if line.startswith("0::")]

@@ -51,8 +51,10 @@ def started_by(env: Mapping[str, str]) -> Start | None:
         return Start("Open MPI mpiexec", _int(env, "OMPI_COMM_WORLD_RANK"), _int(env, "OMPI_COMM_WORLD_SIZE"))
     in_step = "SLURM_STEP_NUM_TASKS" in env and "SLURM_PROCID" in env
     if "PMI_RANK" in env:
+        # Hydra gives its ranks a local id, also where it has srun start its proxies.
+        by_srun = in_step and "MPI_LOCALRANKID" not in env
         intel = any(name.startswith(("I_MPI_HYDRA", "HYDRA_BSTRAP")) for name in env)
-        name = "Intel MPI mpiexec" if intel else "srun (PMI)" if in_step and "PMI_FD" in env else "MPICH mpiexec"
+        name = "srun (PMI)" if by_srun else "Intel MPI mpiexec" if intel else "MPICH mpiexec"
         return Start(name, _int(env, "PMI_RANK"), _int(env, "PMI_SIZE"))
     if "PMIX_RANK" in env:
         name, size = ("srun (PMIx)", "SLURM_STEP_NUM_TASKS") if in_step else ("a PMIx launcher", "")

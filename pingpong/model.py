@@ -4,7 +4,7 @@ Units are seconds and bytes. The file format is these classes as JSON; `docs/res
 Every record keeps the keys that it does not know (`unknown`), so that a file of a newer version survives.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -85,12 +85,13 @@ class Mpi(Record):
 class Clock(Record):
     """Seconds. `wtime_step` is the log's timer accuracy; `step` and `cost` belong to the clock of the samples.
 
-    `harness_sample` and `harness_step` are what the `empty` kernel costs per sample and per step.
+    A step is absent where the clock never
+    moved. `harness_sample` and `harness_step` are what the `empty` kernel costs per sample and per step.
     """
 
     name: str
-    wtime_step: float
-    step: float
+    wtime_step: float | None
+    step: float | None
     cost: float
     harness_sample: float
     harness_step: float
@@ -178,7 +179,7 @@ class Run(Record):
     launch: int
     started: str
     source: str
-    status: str
+    status: Literal["complete", "partial"]
     plan: Plan | None = None
     transport: str | None = None
     evidence: list[dict[str, Any]] = []

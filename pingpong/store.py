@@ -9,13 +9,16 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Annotated, Any, BinaryIO, Literal, TypeVar
 
 import msgspec
 
 from pingpong.model import SCHEMA, Failure, Point, Record, Run, Session, Visit, Warn
 
 _JOURNAL = b'{"session":'
+
+_Index = Annotated[int, msgspec.Meta(ge=0)]
+_VisitLine = tuple[_Index, bool, float, list[float]]
 
 R = TypeVar("R", bound=Record)
 
@@ -82,7 +85,15 @@ class Follower:
             entry = msgspec.json.decode(line)
             ((kind, value),) = entry.items()
             self._apply(kind, value)
-        except (msgspec.MsgspecError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        except (
+            msgspec.MsgspecError,
+            ValueError,
+            KeyError,
+            IndexError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+        ) as error:
             raise FormatError(
                 f"{self.path}, line {self.grown}: not a line of a pingpong result ({error})"
             ) from None
@@ -101,19 +112,19 @@ class Follower:
         if kind == "point":
             run.points.append(from_builtins(value, Point))
         elif kind == "visit":
-            index, payload_ok, t0, seconds = value
+            index, payload_ok, t0, seconds = msgspec.convert(value, _VisitLine)
             run.points[index].visits.append(Visit(t0=t0, seconds=seconds))
             run.points[index].payload.checked += payload_ok
         elif kind == "update":
-            changed = from_builtins(value["point"], Point)
-            changed.visits = run.points[value["index"]].visits
-            run.points[value["index"]] = changed
+            changed, index = from_builtins(value["point"], Point), msgspec.convert(value["index"], _Index)
+            changed.visits = run.points[index].visits
+            run.points[index] = changed
         elif kind == "patience":
             self.patience = float(value)
         elif kind == "warning":
             run.warnings.append(from_builtins(value, Warn))
         elif kind == "end":
-            run.status = value["status"]
+            run.status = msgspec.convert(value["status"], Literal["complete", "partial"])
             run.failure = from_builtins(value["failure"], Failure) if value.get("failure") else None
 
 

@@ -6,6 +6,7 @@ K, M and G alone, or with "i", are powers of 1024; to get powers of 1000 write K
 
 import re
 from collections.abc import Iterable
+from fractions import Fraction
 
 MB = 1e6  # bytes; the MB of every "MB/s" that this package prints
 MICRO = 1e-6
@@ -25,20 +26,16 @@ def parse_size(text: str) -> int:
 
     Raises UnitError for anything else, also for a size that is no whole number of bytes.
     """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip(), re.ASCII)
     if not match or match[2].upper() not in _FACTORS:
         raise UnitError(f"{text.strip()!r} is not a size; write it like {SIZE_HELP}")
-    size = float(match[1]) * _FACTORS[match[2].upper()] if "." in match[1] else _whole(match)
-    if size != int(size):
+    # Python refuses to read thousands of digits; no address space needs more than 20.
+    if len(match[1].partition(".")[0]) > 20:
+        raise UnitError(f"{match[1][:20]}… is larger than any memory")
+    size = Fraction(match[1][:40]) * _FACTORS[match[2].upper()]
+    if size.denominator != 1:
         raise UnitError(f"{text.strip()!r} is not a whole number of bytes")
     return int(size)
-
-
-def _whole(match: re.Match[str]) -> int:
-    # Python refuses to read more than 4300 digits; no address space needs more than 20.
-    if len(match[1]) > 20:
-        raise UnitError(f"{match[1][:20]}… is larger than any memory")
-    return int(match[1]) * _FACTORS[match[2].upper()]
 
 
 def parse_sizes(text: str) -> list[int]:
@@ -57,6 +54,8 @@ def parse_sizes(text: str) -> list[int]:
 
 def _range(text: str) -> list[int]:
     first, last, *rest = text.split(":")
+    if not (first.strip() and last.strip()):
+        raise UnitError(f"{text!r} is not a range; write FIRST:LAST or FIRST:LAST:x4")
     low, high = parse_size(first), parse_size(last)
     factor = re.fullmatch(r"x(\d{1,9})", rest[0].strip()) if len(rest) == 1 else None
     step = int(factor[1]) if factor else 2
@@ -101,8 +100,13 @@ def micros(seconds: float, digits: int = 3) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A duration for people: "85 ns", "1.23 µs", "12.3 ms", "2.00 s"."""
+    """A duration for people: "85.0 ns", "1.23 µs", "12.3 ms", "2.00 s"."""
     for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if abs(seconds) >= scale * 0.9995:
             return f"{significant(seconds / scale, 3)} {unit}"
     return f"{significant(seconds / 1e-9, 3)} ns" if seconds else "0 s"
+
+
+def printable(text: str) -> str:
+    """`text` with control characters and broken encodings written out: names from files and hosts are data."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text)

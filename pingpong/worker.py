@@ -274,7 +274,7 @@ def _clock() -> Clock:
     return Clock(
         name=clock.NAME,
         wtime_step=wtime_step,
-        step=step / 1e9,
+        step=step / 1e9 if step else None,
         cost=cost / 1e9,
         harness_sample=per_sample,
         harness_step=per_step,

@@ -5,8 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from hypothesis import HealthCheck, settings
 
 from pingpong.model import Clock, Connection, Mismatch, Mpi, Plan, Point, Rank, Run, Session, Visit
+
+# The same examples in every run, and no limit on the time that one takes on a busy machine.
+steady = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 # legs, messages, directions: typed from the table of kernels in docs/design.md, not read from the package.
 FACTS = {"blocking": (2, 2, 1), "asynchronous": (2, 2, 1), "bidirectional": (2, 4, 2)}

@@ -2,13 +2,15 @@
 
 import csv
 import re
+from itertools import pairwise
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from pingpong.model import Failure, Mismatch, Payload, Plan, Rank, Warn
 from pingpong.texts import log
-from tests.builders import point, run, session
+from tests.builders import CLOCK, point, run, session
 
 SEEDS = Path(__file__).parent.parent / "seeds"
 LOGS = ["pong-tcp-eth0.csv", "pong-ipoib-ib0.csv"]
@@ -179,10 +181,8 @@ def test_the_head_says_what_was_run_where_and_by_whom():
 
 
 def test_the_timer_accuracy_is_printed_as_the_old_log_did():
-    made = session([])
-    made.runs[0].clock.wtime_step = 2**-20  # what both old logs print
-    assert "Timer accuracy of ~0.953674 usecs" in log.text(made)
-    made.runs[0].clock.wtime_step = 1e-6
+    clock = msgspec.structs.replace(CLOCK, wtime_step=2**-20)  # what both old logs print
+    assert "Timer accuracy of ~0.953674 usecs" in log.text(session([], clock=clock))
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_what_was_printed_of_a_growing_watch_never_changes(warnings):
     ]
     texts = [log.text(s, finished=False) for s in grown]
     texts.append(log.text(session([point(visits=visits, warnings=warnings)], plan=WATCH)))
-    for before, after in zip(texts, texts[1:], strict=False):
+    for before, after in pairwise(texts):
         assert after.startswith(before)
     assert len(texts[-2]) < len(texts[-1])
 

@@ -198,7 +198,7 @@ def test_the_classic_method_times_one_step_a_size_in_order_and_nothing_before():
     assert [p.size for p in link.points] == SIZES * 2
     for p in points:
         assert (p.steps, p.lead_in, samples(p), p.stop) == (1, 0, 1, "once")
-        assert p.visits[0].seconds == pytest.approx([fast(p.size)])
+        assert p.visits[0].seconds == pytest.approx([fast(p.size)]) and p.first == p.visits[0].seconds[0]
 
 
 @pytest.mark.parametrize(("step", "size"), [(fast, 8), (gigabit, 2**20), (gigabit, 8 * 2**20)])

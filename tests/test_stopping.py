@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pingpong.measure.stopping import is_look, precise, samples_per_visit
 from pingpong.stats import median_interval
+from tests.builders import steady
 
 MOST = 80  # visits in these simulations
 COVERED = 0.93
@@ -60,20 +61,24 @@ def test_a_slow_link_gets_one_sample_at_least():
 COSTS = st.lists(st.tuples(st.floats(0, 10), st.floats(1e-6, 10)), min_size=1, max_size=30)
 
 
+@steady
 @given(COSTS, st.integers(1, 30), st.floats(0.01, 100))
 def test_every_point_gets_between_one_and_most_samples(costs, most, seconds):
     shares = samples_per_visit(costs, most, seconds)
     assert len(shares) == len(costs) and all(1 <= share <= most for share in shares)
 
 
+@steady
 @given(COSTS, st.integers(1, 30), st.floats(0.01, 100))
 def test_a_pass_takes_no_longer_than_it_may_where_one_sample_each_fits(costs, most, seconds):
     shares = samples_per_visit(costs, most, seconds)
     least = sum(lead_in + sample for lead_in, sample in costs)
     total = sum(lead_in + n * sample for (lead_in, sample), n in zip(costs, shares, strict=True))
-    assert total <= max(seconds, least) * (1 + 1e-9)
+    # If even that is too much, the short ones may still share the time once.
+    assert total <= (seconds if least <= seconds else least + seconds) * (1 + 1e-9)
 
 
+@steady
 @given(COSTS, st.integers(1, 30), st.floats(0.01, 100))
 def test_no_visit_is_cut_that_would_have_fitted(costs, most, seconds):
     shares = samples_per_visit(costs, most, seconds)

@@ -3,7 +3,7 @@ import re
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pingpong import recorder, store
@@ -21,7 +21,7 @@ from pingpong.model import (
     Visit,
     Warn,
 )
-from tests.builders import CLOCK, FakeLink, point, run, session
+from tests.builders import CLOCK, FakeLink, point, run, session, steady
 
 
 def everything():
@@ -167,8 +167,8 @@ def test_a_file_that_is_no_result_is_refused_with_its_path(tmp_path, data, said)
     assert "\n" not in str(caught.value)
 
 
+@steady
 @given(st.binary(max_size=200))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_bytes_are_a_result_or_a_format_error(tmp_path, data):
     for start in (b"", b'{"session":', b'{"schema":1,"runs":['):
         with pytest.raises(store.FormatError):
@@ -368,8 +368,8 @@ JSON = st.recursive(
 )
 
 
+@steady
 @given(st.sampled_from(KINDS), JSON)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_value_in_a_line_is_read_or_a_format_error(tmp_path, journal, kind, value):
     path = written(tmp_path / "a.json", journal + json.dumps({kind: value}).encode() + b"\n")
     try:
@@ -378,8 +378,8 @@ def test_any_value_in_a_line_is_read_or_a_format_error(tmp_path, journal, kind, 
         assert str(path) in str(error)
 
 
+@steady
 @given(st.binary(max_size=50))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_bytes_after_a_journal_are_a_torn_line_or_a_format_error(tmp_path, journal, data):
     path = written(tmp_path / "a.json", journal + data)
     try:

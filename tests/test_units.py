@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pingpong.units import UnitError, duration, micros, parse_size, parse_sizes, perturb, significant, size_text
+from tests.builders import steady
 
 
 @pytest.mark.parametrize(
@@ -57,6 +58,7 @@ def test_a_huge_size_with_a_point_is_refused_too(text):
         parse_size(text)
 
 
+@steady
 @given(st.integers(0, 10**6), st.sampled_from([("KB", 10**3), ("MB", 10**6), ("GB", 10**9), ("K", 2**10)]))
 def test_a_decimal_fraction_is_taken_exactly(thousandths, unit):
     letter, factor = unit
@@ -136,11 +138,13 @@ def test_size_text_is_the_shortest_exact_form(size, text):
     assert size_text(size) == text
 
 
+@steady
 @given(st.one_of(st.integers(0, 2**64), st.integers(0, 2**34).map(lambda n: n << 30)))
 def test_size_text_is_read_back(size):
     assert parse_size(size_text(size)) == size
 
 
+@steady
 @given(st.floats(1e-9, 1e12), st.integers(1, 6), st.sampled_from([1, -1]))
 def test_significant_digits_are_enough_not_too_many_and_rounded_correctly(value, digits, sign):
     text = significant(sign * value, digits)

@@ -9,17 +9,19 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import median
 from typing import Protocol
 
 from pingpong.measure.stopping import FEWEST_VISITS, precise, samples_per_visit
 from pingpong.model import Clock, Mismatch, Plan, Point, Visit, Warn
-from pingpong.stats import HARNESS_LIMIT, visit_medians
+from pingpong.stats import HARNESS_LIMIT
 
 SAMPLES = 30  # in a visit, if time allows
 PASSES = 20  # that the budget should allow, so that most points get past the second look
 RESOLUTION_LIMIT = 0.001  # of a sample
 LONG_LEAD_IN = 0.02  # seconds: above it one untimed step has to do
 MOST_STEPS = 2**16
+LONG_TRIAL = 0.5  # seconds: a trial above it is long enough whatever the clock of the samples says
 SLOW = 0.05  # seconds: a first step above it needs no trials
 LEFT_OVER = 0.05  # seconds of a watch that are not worth another visit
 DURATION_SAMPLE = 1e-3  # seconds: keeps a file of a long watch small
@@ -72,6 +74,7 @@ class Schedule:
         self._clock, self._now = clock, now
         self._random = random.Random(plan.seed)
         self._cost: dict[int, _Cost] = {}
+        self._medians: list[list[float]] = [[] for _ in points]
         self._start = now()
 
     def run(self) -> None:
@@ -130,17 +133,18 @@ class Schedule:
         steps, sample = 1, first
         while True:
             began = self._now()
-            patience = self._patience(self.points[index], 4 * max(sample, first))
+            patience = self._patience(self.points[index], 4 * max(sample, first, 0.0))
             seconds, wrong = self._field.visit(index, 0, steps, steps, 3, patience)
             self._note(index, wrong)
             sample = sorted(seconds)[1]
             needed = self._sample_needed(sample / steps)
-            if sample >= needed or steps >= MOST_STEPS:
+            spent = self._now() - began
+            if sample >= needed or steps >= MOST_STEPS or spent > LONG_TRIAL:
                 break
             steps = _grown(steps, sample, needed)
-        fixed = max(0.0, self._now() - began - 4 * sample)
-        step = max(sample / steps, 1e-9)  # a clock that stands still is named later, by the samples
-        return min(steps, _whole(needed / step)), _Cost(fixed, step)
+        if sample <= 0:  # a clock that does not go: named later, by the samples; planned without it
+            return 1, _Cost(0.0, max(spent / (4 * steps), 1e-9))
+        return min(steps, _whole(needed * steps / sample)), _Cost(max(0.0, spent - 4 * sample), sample / steps)
 
     def _note(self, index: int, wrong: list[Mismatch]) -> None:
         self.points[index].payload.wrong += wrong
@@ -150,7 +154,7 @@ class Schedule:
         if self._plan.method == "duration":
             return DURATION_SAMPLE
         clock = self._clock
-        resolution = clock.step / RESOLUTION_LIMIT
+        resolution = (clock.step or math.inf) / RESOLUTION_LIMIT
         # steps * step >= (per sample + steps * per step) / limit, solved for steps * step
         share = 1 - clock.harness_step / HARNESS_LIMIT / step if step > 0 else 0.0
         harness = clock.harness_sample / HARNESS_LIMIT / share if share > 0.1 else 0.0
@@ -191,6 +195,7 @@ class Schedule:
         seconds, wrong = self._field.visit(index, number, point.steps, point.lead_in, samples, patience)
         visit = Visit(t0=round(began, 6), seconds=seconds)
         point.visits.append(visit)
+        self._medians[index].append(median(seconds) / point.steps)
         point.payload.checked += not wrong
         self._record.visit(index, visit, not wrong)
         if wrong:
@@ -231,7 +236,7 @@ class Schedule:
         why = None
         if self._plan.samples is not None:
             why = "fixed" if self._samples(index) == 0 else None
-        elif precise(visit_medians(self.points[index])):
+        elif precise(self._medians[index]):
             why = "precise"
         elif last:
             why = "budget"
@@ -240,12 +245,14 @@ class Schedule:
         return why is not None
 
     def _watch_one(self) -> None:
-        """Visits of a second each to the one point, until the time is over."""
+        """Visits of a second each to the one point, until the time is over; their length follows the link."""
         assert self._plan.seconds is not None
         sample = max(self._visit_time(0, 1) - self._cost[0].fixed, 1e-9)
         began = self._now()
         while (left := self._plan.seconds - (self._now() - began)) > LEFT_OVER:
-            self._visit(0, max(1, int(min(1.0, left) / sample)))
+            before, samples = self._now(), max(1, round(min(1.0, left) / sample))
+            self._visit(0, samples)
+            sample = max((self._now() - before) / samples, 1e-9)
         self._stop(0, "duration")
 
 
@@ -256,7 +263,7 @@ def _grown(steps: int, sample: float, needed: float) -> int:
 
 
 def _whole(value: float) -> int:
-    return min(MOST_STEPS, max(1, math.ceil(value)))
+    return max(1, math.ceil(min(value, MOST_STEPS)))
 
 
 def _lead_in(steps: int, step: float) -> int:

@@ -25,20 +25,25 @@ def precise(medians: Sequence[float]) -> bool:
 
 
 def samples_per_visit(costs: Sequence[tuple[float, float]], most: int, seconds: float) -> list[int]:
-    """How many samples each point gets in a visit so that one pass over all takes about `seconds`.
+    """How many samples each point gets in a visit so that one pass over all takes at most `seconds`, if it can.
 
-    `costs` holds (lead-in, sample) in seconds for each point. All get `most` if they fit; else the long ones
-    give way first (the same time limit for each visit, found by water-filling), down to one sample.
+    `costs` holds (lead-in, sample) in seconds for each point. All get `most` if they fit; else the long ones give
+    way first, down to one sample: the same time limit holds for each visit. If one sample each is already too
+    much, that limit is an equal share.
     """
-    wanted = sorted(lead_in + most * sample for lead_in, sample in costs)
-    left, limit = seconds, float("inf")
-    for done, cost in enumerate(wanted):
-        share = left / (len(wanted) - done)
-        if cost > share:
-            limit = max(share, 0.0)
-            break
-        left -= cost
-    return [
-        most if lead_in + most * sample <= limit else max(1, min(most, int((limit - lead_in) / sample)))
-        for lead_in, sample in costs
-    ]
+
+    def within(limit: float) -> list[int]:
+        return [max(1, min(most, int((limit - lead_in) / sample))) for lead_in, sample in costs]
+
+    def fits(counts: list[int]) -> bool:
+        return sum(lead_in + n * sample for n, (lead_in, sample) in zip(counts, costs, strict=True)) <= seconds
+
+    if fits([most] * len(costs)):
+        return [most] * len(costs)
+    if not fits([1] * len(costs)):
+        return within(seconds / len(costs))
+    low, high = 0.0, max(lead_in + most * sample for lead_in, sample in costs)
+    for _ in range(60):  # halving: the limit to a part in 10^18
+        middle = (low + high) / 2
+        low, high = (middle, high) if fits(within(middle)) else (low, middle)
+    return within(low)

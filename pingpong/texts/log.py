@@ -9,7 +9,7 @@ from statistics import median
 from pingpong import placement, stats
 from pingpong.kernels import KERNELS
 from pingpong.model import Point, Run, Session, Visit
-from pingpong.units import MB, MICRO, duration, significant, size_text
+from pingpong.units import MB, MICRO, duration, printable, significant, size_text
 
 
 def text(session: Session, finished: bool = True) -> str:
@@ -17,7 +17,7 @@ def text(session: Session, finished: bool = True) -> str:
     lines: list[str] = []
     for run in session.runs:
         lines += _run(run, finished)
-    return "".join(line + "\n" for line in lines)
+    return "".join(printable(line) + "\n" for line in lines)
 
 
 def _run(run: Run, finished: bool) -> list[str]:
@@ -30,8 +30,7 @@ def _run(run: Run, finished: bool) -> list[str]:
     for number, kernel in enumerate(dict.fromkeys(p.kernel for p in run.points)):
         points = [p for p in run.points if p.kernel == kernel]
         # The log's first section has no title; another kernel in its place gets one.
-        title = KERNELS[kernel].title if kernel in KERNELS else kernel
-        lines += ["", f"  {title}", ""] if number or kernel != "blocking" else [""]
+        lines += ["", f"  {title(kernel)}", ""] if number or kernel != "blocking" else [""]
         lines += [size_line(p) for p in points]
     return lines + closing(run)
 
@@ -39,9 +38,16 @@ def _run(run: Run, finished: bool) -> list[str]:
 def head(run: Run) -> list[str]:
     lines = [f"# {run.source}, {method(run)}", *_placement(run)]
     lines += [f"Hello from {rank.rank} of {len(run.ranks)}" for rank in reversed(run.ranks)]
-    if run.clock:
+    if run.clock and run.clock.wtime_step:
         lines.append(f"Timer accuracy of ~{run.clock.wtime_step / MICRO:.6f} usecs")
+    elif run.clock:
+        lines.append("Timer accuracy unknown: MPI_Wtime did not move")
     return lines
+
+
+def title(kernel: str) -> str:
+    """A kernel's title; of one that this version does not know, its name."""
+    return KERNELS[kernel].title if kernel in KERNELS else kernel
 
 
 def method(run: Run) -> str:
@@ -67,18 +73,16 @@ def _placement(run: Run) -> list[str]:
         lines[0] += f"; {run.mpi.name} {run.mpi.version}{launcher}"
     for c in run.connections:
         lines.append(f"# first message and answer {duration(c.first)} (connects), second {duration(c.second)}")
-    lines += [f"# warning: {warn.text}" for warn in run.warnings]
-    return lines + [
-        f"# warning: {p.kernel} {size_text(p.size)}: {warn.text}" for p in run.points for warn in p.warnings
-    ]
+    return lines + [f"# warning: {warn.text}" for warn in run.warnings]
 
 
 def size_line(point: Point) -> str:
     """One line of the log: "N bytes took N usec ( R MB/sec)"."""
     summary = stats.summarize(point)
     if summary.median is None:
-        return f"{point.size:8d} bytes: no valid time: {summary.invalid}"
-    line = took(point, summary.median)
+        line = f"{point.size:8d} bytes: no valid time: {summary.invalid}"
+    else:
+        line = took(point, summary.median)
     if summary.modes:
         parts = [f"{significant(m.value / MICRO, 3)} usec in {100 * m.share:.0f} %" for m in summary.modes]
         line += f"  {len(parts)} modes: {', '.join(parts)} of the visits"
@@ -102,7 +106,7 @@ def _usec(step: float) -> str:
 
 def _seconds(point: Point) -> list[str]:
     """A line for each visit of a watch: its time, median, extremes."""
-    lines = ["", f"  {KERNELS[point.kernel].title}, {size_text(point.size)} bytes, every second", ""]
+    lines = ["", f"  {title(point.kernel)}, {size_text(point.size)} bytes, every second", ""]
     return lines + [_second(point, visit) for visit in point.visits]
 
 
@@ -117,7 +121,8 @@ def _second(point: Point, visit: Visit) -> str:
 
 
 def closing(run: Run) -> list[str]:
-    lines = [""]
+    lines = [f"# warning: {p.kernel} {size_text(p.size)}: {w.text}" for p in run.points for w in p.warnings]
+    lines = ["", *lines, ""] if lines else [""]
     best = stats.headline(run.points)
     if best and math.isfinite(best.latency):
         rate, latency = best.rate / MB, best.latency / MICRO

@@ -2,16 +2,16 @@
 
 import csv
 import io
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from pingpong import stats
-from pingpong.kernels import KERNELS
 from pingpong.model import Point, Run, Session
 from pingpong.texts import log
-from pingpong.units import MB, MICRO, significant, size_text
+from pingpong.units import MB, MICRO, printable, significant, size_text
 
 WIDTH = 80
 
@@ -99,21 +99,20 @@ def _cells(row: dict[str, Any]) -> list[str]:
         rate(row["aggregate_bytes_per_second"]),
         str(row["samples"]),
         str(row["visits"]),
-        row["stop"] or "unfinished",
+        printable(row["stop"] or "partial"),
     ]
 
 
 def _groups(session: Session) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     for run in session.runs:
         for kernel in dict.fromkeys(p.kernel for p in run.points):
-            title = KERNELS[kernel].title if kernel in KERNELS else kernel
             points = [p for p in run.points if p.kernel == kernel]
             way = {"half-trip": "one-way time", "completion": "completion time"}.get(points[0].time, "time")
-            yield f"{title} ({way})", [_row(run, point) for point in points]
+            yield f"{log.title(kernel)} ({way})", [_row(run, point) for point in points]
 
 
 def _notes(rows_: list[dict[str, Any]]) -> list[str]:
-    """What does not fit in a column: modes, invalid points, wrong payloads, warnings."""
+    """What does not fit in a column: modes, invalid points, wrong payloads."""
     lines = []
     for row in rows_:
         size = size_text(row["size"])
@@ -124,44 +123,58 @@ def _notes(rows_: list[dict[str, Any]]) -> list[str]:
             lines.append(f"{size}: {row['invalid']}")
         if row["wrong_payloads"]:
             lines.append(f"{size}: {row['wrong_payloads']} visits with a wrong payload")
-        lines += [f"{size}: {text}" for text in row["warnings"]]
-    return lines
+    return [printable(line) for line in lines]
 
 
 def _head(session: Session) -> list[str]:
-    return [line for run in session.runs for line in log.head(run)]
+    return [printable(line) for run in session.runs for line in log.head(run)]
 
 
 def table(session: Session) -> str:
-    """A table a kernel, in 80 columns whatever the terminal, so that it prints alike everywhere."""
+    """A table a kernel, in 80 columns whatever the terminal, so that it prints alike everywhere.
+
+    Only figures that would not fit make it wider: a cut figure is a wrong one.
+    """
+    lines = [part for line in _head(session) for part in _wrap(line)]
+    for title, found in _groups(session):
+        lines += ["", printable(title), *_grid(found)]
+        lines += [part for note in _notes(found) for part in _wrap(f"  {note}")]
+    lines += ["", *(part for line in _tail(session) for part in _wrap(line))]
+    return "".join(line + "\n" for line in lines)
+
+
+def _grid(found: list[dict[str, Any]]) -> list[str]:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    grid = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for name in _COLUMNS:
+        grid.add_column(name, justify="left" if name == "stop" else "right", no_wrap=True)
+    for row in found:
+        grid.add_row(*(Text(cell) for cell in _cells(row)))
     file = io.StringIO()
-    console = Console(file=file, width=WIDTH, color_system=None, force_terminal=False, legacy_windows=False)
-    for line in _head(session):
-        console.print(Text(line), soft_wrap=True)
-    for title, found in _groups(session):
-        grid = Table(title=title, box=SIMPLE_HEAD, title_justify="left", padding=(0, 1), title_style="")
-        for name in _COLUMNS:
-            grid.add_column(name, justify="left" if name == "stop" else "right", no_wrap=True)
-        for row in found:
-            grid.add_row(*(Text(cell) for cell in _cells(row)))
-        console.print(grid)
-        for note in _notes(found):
-            console.print(Text(f"  {note}"))
-    for line in _tail(session):
-        console.print(Text(line), soft_wrap=True)
-    return "".join(line.rstrip() + "\n" for line in file.getvalue().splitlines())
+    Console(file=file, width=10 * WIDTH, color_system=None, force_terminal=False).print(grid)
+    return [text for line in file.getvalue().splitlines() if (text := line.rstrip())]
+
+
+def _wrap(line: str) -> list[str]:
+    indent = "#   " if line.startswith("#") else "    "
+    return textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_on_hyphens=False) or [""]
 
 
 def markdown(session: Session) -> str:
     """The same tables in Markdown."""
     lines = [f"    {line}" for line in _head(session)]
     for title, found in _groups(session):
-        lines += ["", f"## {title}", "", "| " + " | ".join(_COLUMNS) + " |", "|" + "---:|" * len(_COLUMNS)]
+        lines += [
+            "",
+            f"## {printable(title)}",
+            "",
+            "| " + " | ".join(_COLUMNS) + " |",
+            "|" + "---:|" * len(_COLUMNS),
+        ]
         lines += ["| " + " | ".join(_escape(cell) for cell in _cells(row)) + " |" for row in found]
         lines += ["", *(f"- {_escape(note)}" for note in _notes(found))]
     return "\n".join([*lines, "", *(f"    {line}" for line in _tail(session))]) + "\n"
@@ -172,4 +185,4 @@ def _escape(text: str) -> str:
 
 
 def _tail(session: Session) -> list[str]:
-    return [line for run in session.runs for line in log.closing(run) if line]
+    return [printable(line) for run in session.runs for line in log.closing(run) if line]

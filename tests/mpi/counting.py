@@ -61,6 +61,10 @@ class CountingComm:
         self._sending(dest)
         self._comm.Send(message, dest, tag)
 
+    def Ssend(self, message, dest, tag=0):  # noqa: N802
+        self._sending(dest)
+        self._comm.Ssend(message, dest, tag)
+
     def Recv(self, message, source, tag=0):  # noqa: N802
         self._posting()
         self._comm.Recv(message, source, tag)
