@@ -24,6 +24,7 @@ MOST_STEPS = 2**16
 LONG_TRIAL = 0.5  # seconds: a trial above it is long enough whatever the clock of the samples says
 SLOW = 0.05  # seconds: a first step above it needs no trials
 LEFT_OVER = 0.05  # seconds of a watch that are not worth another visit
+BLIND_SAMPLE = 1e-3  # seconds, where the clock of the samples says nothing
 DURATION_SAMPLE = 1e-3  # seconds: keeps a file of a long watch small
 STALL = 6.0  # seconds without progress that no working link needs, beside twenty times what was expected
 
@@ -143,7 +144,8 @@ class Schedule:
                 break
             steps = _grown(steps, sample, needed)
         if sample <= 0:  # a clock that does not go: named later, by the samples; planned without it
-            return 1, _Cost(0.0, max(spent / (4 * steps), 1e-9))
+            step = max(spent / (4 * steps), 1e-9)
+            return _whole(BLIND_SAMPLE / step), _Cost(0.0, step)
         return min(steps, _whole(needed * steps / sample)), _Cost(max(0.0, spent - 4 * sample), sample / steps)
 
     def _note(self, index: int, wrong: list[Mismatch]) -> None:
