@@ -1,5 +1,6 @@
 """The lead's record of a run: model in memory, journal on disk, nothing written while a visit runs."""
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -56,8 +57,9 @@ class Recorder:
         self._journal.close()
 
     def finish(self) -> None:
-        """Replace the journal by the final JSON."""
-        store.save(self.session, self.path)
+        """Replace the journal by the final JSON; where there is no room for both, the journal is the result."""
+        with contextlib.suppress(OSError):
+            store.save(self.session, self.path)
 
     def leave(self, failure: Failure) -> None:
         """From a signal handler or the watchdog: write the end and exit at once, but never inside a line."""

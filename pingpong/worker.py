@@ -60,13 +60,14 @@ def main(request: Request) -> int:
             _say(launchers.wrong_number(start, library, world.size))
         MPI.Finalize()
         return USAGE
+    rank = _Rank(request, start, host)
     try:
-        code = _Rank(request, start, host).measure()
-    except BaseException:
-        # Without Abort the other rank would wait for ever.
+        code = rank.measure()
+    except BaseException as error:
         traceback.print_exc()
         sys.stderr.flush()
-        world.Abort(FAILED)
+        rank.note(error)
+        world.Abort(FAILED)  # without it the other rank would wait for ever
         raise
     MPI.Finalize()
     return code
@@ -237,6 +238,13 @@ class _Rank:
             _say(f"result in {record.path}")
 
     # Ends that nobody planned
+
+    def note(self, error: BaseException) -> None:
+        """Write in the result what ended this rank."""
+        with contextlib.suppress(OSError, ValueError):
+            if self._recorder:
+                reason = f"{type(error).__name__} on rank {self._me}: {error}"
+                self._recorder.end(Failure(reason=reason, exit=FAILED))
 
     def _expired(self, sentence: str) -> None:
         self._leave(Failure(reason=sentence, exit=TIMED_OUT))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pingpong import store
+from pingpong import stats, store
 
 PINGPONG = str(Path(sys.executable).with_name("pingpong"))
 QUICK = ("-k", "blocking", "-m", "8:64", "-n", "60")
@@ -99,9 +99,9 @@ def test_the_harness_is_under_one_percent_of_a_sample(tmp_path):
     (one,) = store.load(tmp_path / "a.json").runs
     for point in one.points:
         cost = one.clock.harness_sample + one.clock.harness_step * point.steps
-        middle = sorted(s for v in point.visits for s in v.seconds)[30]
+        middle = stats.summarize(point).median * point.steps
         warned = [w for w in point.warnings if w.code == "harness"]
-        assert cost < 0.01 * middle or warned
+        assert cost <= 0.01 * middle or warned
 
 
 def test_a_watch_prints_a_line_a_second_and_again_with_show(tmp_path):

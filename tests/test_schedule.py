@@ -156,11 +156,19 @@ def test_a_slow_link_ends_within_its_budget_or_after_five_visits(step):
     assert link.time >= 10.0 / 1.1
 
 
-def test_a_slow_step_is_neither_repeated_in_calibration_nor_in_the_lead_in():
+def test_a_slow_step_is_repeated_once_in_calibration_and_not_in_the_lead_in():
+    """Once, because a first step may be slow for reasons of its own: it connects, or registers memory."""
     link = FakeLink(modem)
     (p,) = measured(link, [8 * 2**20])
     assert (p.steps, p.lead_in) == (1, 1)
-    assert [call.samples for call in link.calls if call.number == 0] == [1]
+    assert [call.samples for call in link.calls if call.number == 0] == [1, 1]
+
+
+def test_a_first_step_that_connects_does_not_pass_for_a_slow_link():
+    link = FakeLink(lambda size: 1.3e-6 if link.calls else 0.08)
+    (p,) = measured(link, [8])
+    assert p.first == pytest.approx(0.08)
+    assert p.steps == 34  # as for a link whose first step is fast
 
 
 def test_the_long_sizes_give_way_so_that_a_pass_is_short():

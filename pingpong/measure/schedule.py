@@ -22,7 +22,7 @@ RESOLUTION_LIMIT = 0.001  # of a sample
 LONG_LEAD_IN = 0.02  # seconds: above it one untimed step has to do
 MOST_STEPS = 2**16
 LONG_TRIAL = 0.5  # seconds: a trial above it is long enough whatever the clock of the samples says
-SLOW = 0.05  # seconds: a first step above it needs no trials
+SLOW = 0.05  # seconds: after a step above it one more is trial enough
 LEFT_OVER = 0.05  # seconds of a watch that are not worth another visit
 BLIND_SAMPLE = 1e-3  # seconds, where the clock of the samples says nothing
 DURATION_SAMPLE = 1e-3  # seconds: keeps a file of a long watch small
@@ -119,34 +119,33 @@ class Schedule:
         point.lead_in = self._plan.lead_in if self._plan.lead_in is not None else _lead_in(point.steps, cost.step)
         self._cost[index] = _Cost(cost.fixed + point.lead_in * cost.step, cost.step)
         point.samples = SAMPLES
-        self._warn_of_harness(point, cost.step)
         self._record.point(point)
         self._record.patience(self._patience(point, self._visit_time(index, SAMPLES)))
 
     def _block(self, index: int, first: float) -> tuple[int, _Cost]:
         """The fewest steps that make a long enough sample, and the cost of a visit without lead-in.
 
-        The first step of a size may be far slower than the next ones, so trials decide, unless it is slow in
-        itself.
+        The first step of a size may be far slower than the next ones (it may connect, or register memory), so
+        trials decide: short ones as long as the last step was slow.
         """
-        if first > SLOW:
-            return 1, _Cost(0.0, first)
         steps, sample = 1, first
         while True:
+            lead_in, samples = (0, 1) if sample > SLOW else (steps, 3)
             began = self._now()
             patience = self._patience(self.points[index], 4 * max(sample, first, 0.0))
-            seconds, wrong = self._field.visit(index, 0, steps, steps, 3, patience)
+            seconds, wrong = self._field.visit(index, 0, steps, lead_in, samples, patience)
             self._note(index, wrong)
-            sample = sorted(seconds)[1]
+            spent, total = self._now() - began, lead_in + samples * steps
+            sample = median(seconds)
             needed = self._sample_needed(sample / steps)
-            spent = self._now() - began
             if sample >= needed or steps >= MOST_STEPS or spent > LONG_TRIAL:
                 break
             steps = _grown(steps, sample, needed)
         if sample <= 0:  # a clock that does not go: named later, by the samples; planned without it
-            step = max(spent / (4 * steps), 1e-9)
+            step = max(spent / total, 1e-9)
             return _whole(BLIND_SAMPLE / step), _Cost(0.0, step)
-        return min(steps, _whole(needed * steps / sample)), _Cost(max(0.0, spent - 4 * sample), sample / steps)
+        step = sample / steps
+        return min(steps, _whole(needed / step)), _Cost(max(0.0, spent - total * step), step)
 
     def _note(self, index: int, wrong: list[Mismatch]) -> None:
         self.points[index].payload.wrong += wrong
@@ -162,7 +161,8 @@ class Schedule:
         harness = clock.harness_sample / HARNESS_LIMIT / share if share > 0.1 else 0.0
         return max(resolution, harness)
 
-    def _warn_of_harness(self, point: Point, step: float) -> None:
+    def _warn_of_harness(self, index: int) -> None:
+        point, step = self.points[index], median(self._medians[index])
         cost = self._clock.harness_sample / point.steps + self._clock.harness_step
         if step > 0 and cost > HARNESS_LIMIT * step:
             text = f"the harness costs {100 * cost / step:.1f} % of a sample, more than 1 %"
@@ -206,6 +206,7 @@ class Schedule:
 
     def _stop(self, index: int, why: str) -> None:
         self.points[index].stop = why
+        self._warn_of_harness(index)
         self._record.update(index, self.points[index])
 
     def _passes(self) -> None:
