@@ -225,13 +225,13 @@ def watched(visits, **more):
     return session([point(visits=visits, steps=2, **more)], plan=WATCH)
 
 
-def test_a_watch_has_a_line_for_each_visit():
+def test_a_watch_has_a_line_for_each_second():
     # per step: 1, 2, 6 µs and 2, 4 µs; 2 * 1024 B / 2 µs = 1024 MB/s, / 3 µs = 682.667 MB/s
     lines = log.text(watched([[2e-6, 12e-6, 4e-6], [8e-6, 4e-6]])).splitlines()
     at = lines.index("  Ping-pong, 1K bytes, every second")
     first, second = (re.split(r" {2,}| (?=\()", line.strip()) for line in lines[at + 2 : at + 4])
-    assert first == ["0.0 s", "median 2.00 usec", "(1024.000 MB/sec)", "min 1.00", "max 6.00 usec"]
-    assert second == ["1.0 s", "median 3.00 usec", "( 682.667 MB/sec)", "min 2.00", "max 4.00 usec"]
+    assert first == ["0 s", "median 2.00 usec", "(1024.000 MB/sec)", "min 1.00", "max 6.00 usec"]
+    assert second == ["1 s", "median 3.00 usec", "( 682.667 MB/sec)", "min 2.00", "max 4.00 usec"]
 
 
 def test_a_second_in_which_the_clock_failed_is_named():

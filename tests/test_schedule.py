@@ -210,13 +210,13 @@ def test_the_classic_method_times_one_step_a_size_in_order_and_nothing_before():
 
 
 @pytest.mark.parametrize(("step", "size"), [(fast, 8), (gigabit, 2**20), (gigabit, 8 * 2**20)])
-def test_a_watch_makes_a_visit_a_second_until_its_time_is_over(step, size):
+def test_a_watch_makes_four_visits_a_second_until_its_time_is_over(step, size):
     link = FakeLink(step)
     (p,) = measured(link, [size], method="duration", seconds=10.0)
     assert p.stop == "duration"
-    assert 9 <= len(p.visits) <= 11
     begun = [visit.t0 - p.visits[0].t0 for visit in p.visits]
-    assert begun == pytest.approx(range(len(begun)), abs=1.0)
+    assert {int(second) for second in begun} == set(range(10))
+    assert 36 <= len(begun) <= 42 or gigabit(size) > 0.1  # 134 ms a step: one, two or three fit
     watched = sum(call.took for call in visits(link))
     assert watched == pytest.approx(10, rel=0.05)
 
@@ -227,7 +227,7 @@ def test_a_watch_keeps_to_its_seconds_when_the_link_changes_after_calibration(fa
     (p,) = measured(link, [8], method="duration", seconds=20.0)
     later = [visit for visit in p.visits if 5 < visit.t0 < 15]
     between = [b.t0 - a.t0 for a, b in pairwise(later)]
-    assert between == pytest.approx([1.0] * len(between), rel=0.25)
+    assert between == pytest.approx([0.25] * len(between), rel=0.25)
 
 
 def test_a_watch_of_a_step_longer_than_a_second_takes_it_as_it_is():

@@ -23,6 +23,7 @@ LONG_LEAD_IN = 0.02  # seconds: above it one untimed step has to do
 MOST_STEPS = 2**16
 LONG_TRIAL = 0.5  # seconds: a trial above it is long enough whatever the clock of the samples says
 SLOW = 0.05  # seconds: after a step above it one more is trial enough
+WATCH_VISIT = 0.25  # seconds: several a second, so that each line has some
 LEFT_OVER = 0.05  # seconds of a watch that are not worth another visit
 BLIND_SAMPLE = 1e-3  # seconds, where the clock of the samples says nothing
 DURATION_SAMPLE = 1e-3  # seconds: keeps a file of a long watch small
@@ -248,12 +249,12 @@ class Schedule:
         return why is not None
 
     def _watch_one(self) -> None:
-        """Visits of a second each to the one point, until the time is over; their length follows the link."""
+        """Visits of a quarter of a second to the one point until the time is over; the length follows the link."""
         assert self._plan.seconds is not None
         sample = max(self._visit_time(0, 1) - self._cost[0].fixed, 1e-9)
         began = self._now()
         while (left := self._plan.seconds - (self._now() - began)) > LEFT_OVER:
-            before, samples = self._now(), max(1, round(min(1.0, left) / sample))
+            before, samples = self._now(), max(1, round(min(WATCH_VISIT, left) / sample))
             self._visit(0, samples)
             sample = max((self._now() - before) / samples, 1e-9)
         self._stop(0, "duration")

@@ -8,7 +8,7 @@ from statistics import median
 
 from pingpong import placement, stats
 from pingpong.kernels import KERNELS
-from pingpong.model import Point, Run, Session, Visit
+from pingpong.model import Point, Run, Session
 from pingpong.units import MB, MICRO, duration, printable, significant, size_text
 
 
@@ -24,7 +24,7 @@ def _run(run: Run, finished: bool) -> list[str]:
     watched = run.plan is not None and run.plan.method == "duration"
     lines = head(run)
     if watched and run.points:
-        lines += _seconds(run.points[0])
+        lines += _seconds(run.points[0], finished)
     if not finished:
         return lines
     for number, kernel in enumerate(dict.fromkeys(p.kernel for p in run.points)):
@@ -104,20 +104,24 @@ def _usec(step: float) -> str:
     return whole if whole != "0" else significant(step / MICRO, 3)
 
 
-def _seconds(point: Point) -> list[str]:
-    """A line for each visit of a watch: its time, median, extremes."""
+def _seconds(point: Point, finished: bool) -> list[str]:
+    """A line for each second of a watch; the last one only when it is over."""
     lines = ["", f"  {title(point.kernel)}, {size_text(point.size)} bytes, every second", ""]
-    return lines + [_second(point, visit) for visit in point.visits]
+    seconds: dict[int, list[float]] = {}
+    for visit in point.visits:
+        second = int(visit.t0 - point.visits[0].t0)
+        seconds.setdefault(second, []).extend(s / point.steps for s in visit.seconds)
+    complete = list(seconds.items()) if finished else list(seconds.items())[:-1]
+    return lines + [_second(point, second, times) for second, times in complete]
 
 
-def _second(point: Point, visit: Visit) -> str:
-    ordered = sorted(s / point.steps for s in visit.seconds)
-    if not ordered or ordered[0] <= 0:
-        return f"{visit.t0:8.1f} s  no valid time: the clock stood still or stepped back"
-    step = median(ordered)
-    low, middle, high = (significant(value / MICRO, 3) for value in (ordered[0], step, ordered[-1]))
+def _second(point: Point, second: int, times: list[float]) -> str:
+    if not times or min(times) <= 0:
+        return f"{second:6d} s  no valid time: the clock stood still or stepped back"
+    step = median(times)
+    low, middle, high = (significant(value / MICRO, 3) for value in (min(times), step, max(times)))
     rate = stats.bandwidth(point, step) / MB
-    return f"{visit.t0:8.1f} s  median {middle} usec ({rate:8.3f} MB/sec)  min {low}  max {high} usec"
+    return f"{second:6d} s  median {middle} usec ({rate:8.3f} MB/sec)  min {low}  max {high} usec"
 
 
 def closing(run: Run) -> list[str]:
