@@ -28,10 +28,6 @@ def main(args: list[str] | None = None) -> int:
         return error.exit_code
     except click.exceptions.Abort:
         return 130
-    except BrokenPipeError:
-        # The reader of our text went away (head, less): not a failure of ours.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     return code if isinstance(code, int) else 0
 
 
@@ -82,10 +78,8 @@ def _words(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.option(
     "--time-limit",
     type=float,
-    default=3600.0,
     callback=_positive,
-    show_default=True,
-    help="End a launch after SECONDS.",
+    help="End the run after SECONDS; default: an hour, and -D as long as it needs.",
 )
 @click.option("--seed", type=click.IntRange(0), help="Of the order of visits; default: random, and recorded.")
 @click.option(
@@ -126,7 +120,8 @@ def run(form: str, output: Path | None, here: bool | None, worker: str | None, *
         )
     except (plans.PlanError, UnitError) as error:
         raise click.UsageError(str(error)) from None
-    asked = {name: options[name] for name in ("mpiexec_args", "time_limit", "quiet", "verbose")}
+    asked = {name: options[name] for name in ("mpiexec_args", "quiet", "verbose")}
+    asked["time_limit"] = options["time_limit"] or max(3600.0, 2 * (plan.seconds or 0.0))
     request = Request(plan, output, command, show=_Printer(form), **asked)
     if here if here is not None else launchers.started_by(os.environ) is not None:
         from pingpong import worker as rank
@@ -137,27 +132,44 @@ def run(form: str, output: Path | None, here: bool | None, worker: str | None, *
     return controller.run(request)
 
 
+def _print(text: str) -> None:
+    """To stdout. Whoever reads it may go away (head, less) or have no room: the result is in its file."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence()
+    except OSError as error:
+        _silence()
+        print(f"pingpong: cannot print: {error.strerror}", file=sys.stderr)
+
+
+def _silence() -> None:
+    # What the interpreter still has in its buffer must not fail again when it exits.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 class _Printer:
     """Prints a session on stdout: whole at the end, and for a watch with -D the log's lines as they come."""
 
     def __init__(self, form: str) -> None:
         self._form = form
-        self._printed = ""
+        self._printed: list[str] = []
+        self._next = 0  # the first visit that is not printed yet
 
     def __call__(self, session: "Session", finished: bool) -> None:
         from pingpong import texts
 
         if finished:
-            text = texts.FORMS[self._form](session)
-        else:
-            run = session.runs[0] if session.runs else None
-            watched = run and run.plan and run.plan.method == "duration"
-            if self._form != "log" or not run or not watched or not any(p.visits for p in run.points):
-                return
-            text = texts.log.text(session, finished=False)
-        click.echo(text.removeprefix(self._printed), nl=False)
-        sys.stdout.flush()
-        self._printed = text
+            _print(texts.FORMS[self._form](session).removeprefix("".join(self._printed)))
+            return
+        run = session.runs[0] if session.runs else None
+        watched = run and run.plan and run.plan.method == "duration"
+        if self._form != "log" or not run or not watched or not any(p.visits for p in run.points):
+            return
+        text, self._next = texts.log.more(run, self._next)
+        self._printed.append(text)
+        _print(text)
 
 
 @cli.command()
@@ -176,7 +188,7 @@ def show(file: Path, form: str) -> int:
         raise click.UsageError(str(error)) from None
     except OSError as error:
         raise click.UsageError(f"cannot read {file}: {error.strerror}") from None
-    click.echo(texts.FORMS[form](session), nl=False)
+    _print(texts.FORMS[form](session))
     return 0
 
 

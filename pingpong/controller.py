@@ -41,7 +41,7 @@ def _launch(request: Request, path: Path, launcher: launchers.Launcher) -> int:
     plan = request.plan
     orders = msgspec.json.encode({"plan": store.to_builtins(plan), "command": request.command}).decode()
     program = [sys.executable, "-m", "pingpong", "run", "--worker", orders, "-o", str(path.absolute())]
-    line = launcher.command(2, program, environment.own_cpus(), request.mpiexec_args)
+    line = launcher.command(2, program, environment.own_cpus(), environment.own_cores(), request.mpiexec_args)
     extra = launcher.environment()
     if extra and not set(extra) <= set(os.environ):
         _say("you are root, which Open MPI refuses by default: allowed for this launch")
@@ -78,11 +78,11 @@ def _report(request: Request, path: Path, ended: launch.Ended) -> int:
         _say(failure.reason + ("" if run else "; nothing was measured"))
     if run is None:
         return failure.exit if failure else FAILED
-    for sentence in complaints(run) if run.status == "complete" else []:
+    for sentence in complaints(run):
         _say(sentence)
     points = sum(1 for p in run.points if p.visits)
     _say(f"result in {path}" + ("" if run.status == "complete" else f" (partial: {points} points have visits)"))
-    return failure.exit if failure else exit_code(run)
+    return exit_code(run, failure)
 
 
 def _result(path: Path, ended: launch.Ended) -> tuple[Session | None, Failure | None]:
@@ -94,7 +94,8 @@ def _result(path: Path, ended: launch.Ended) -> tuple[Session | None, Failure | 
         return None, failure or Failure(reason=str(error), exit=FAILED)
     run = session.runs[0] if session and session.runs else None
     if run is None:
-        return None, failure or Failure(reason="the ranks ended without a result", exit=FAILED)
+        reason = f"the ranks ended without a result here; if the lead ran on another host, {path} is there"
+        return None, failure or Failure(reason=reason, exit=FAILED)
     if run.status == "complete":
         # Ended afterwards, by a limit or Ctrl-C, or with the code that the run itself deserves: all is there.
         own = ended.limit or ended.signal or ended.status == exit_code(run)

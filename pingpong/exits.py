@@ -1,6 +1,6 @@
 """Exit codes (docs/exit-codes.md) and the sentences that go with them, alike for ranks and launcher."""
 
-from pingpong.model import Run
+from pingpong.model import Failure, Run
 from pingpong.stats import summarize
 from pingpong.units import size_text
 
@@ -11,10 +11,12 @@ TIMED_OUT = 124
 SIGNALLED = 128  # plus the number of the signal
 
 
-def exit_code(run: Run) -> int:
-    """Of a run that ended by itself: a wrong payload comes before an invalid point."""
+def exit_code(run: Run, failure: Failure | None = None) -> int:
+    """A wrong payload comes first, then what ended the run early, then a point without a valid time."""
     if any(point.payload.wrong for point in run.points):
         return WRONG_PAYLOAD
+    if failure:
+        return failure.exit
     return FAILED if any(summarize(point).invalid for point in run.points) else 0
 
 
@@ -24,11 +26,11 @@ def complaints(run: Run) -> list[str]:
     for point in run.points:
         where = f"{point.kernel}, {size_text(point.size)} bytes"
         if point.payload.wrong:
-            wrong = point.payload.wrong[0]
+            wrong, visits = point.payload.wrong[0], {w.visit for w in point.payload.wrong}
             found.append(
                 f"wrong payload in {where}: byte {wrong.byte} on rank {wrong.rank} was {wrong.found} and should "
-                f"be {wrong.expected} ({len(point.payload.wrong)} of its visits are wrong)"
+                f"be {wrong.expected} ({len(visits)} of its visits are wrong)"
             )
-        elif invalid := summarize(point).invalid:
+        elif point.visits and (invalid := summarize(point).invalid):
             found.append(f"no valid time for {where}: {invalid}")
     return found

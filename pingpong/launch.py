@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import os
+import select
 import signal
 import subprocess
 import tempfile
@@ -79,11 +80,9 @@ def _wait(
     begun = sign = time.monotonic()
     patience, started, ranks_state = START_LIMIT, False, _Ranks(process.pid, token)
     while True:
-        try:
-            process.wait(POLL)
+        if _ended(process):
             return None
-        except subprocess.TimeoutExpired:
-            now = time.monotonic()
+        now = time.monotonic()
         moved = alive()
         if moved is not None:
             sign, patience, started = now, moved + GRACE, True
@@ -97,6 +96,19 @@ def _wait(
             return f"nothing moved for {now - sign:.0f} s"
 
 
+def _ended(process: "subprocess.Popen[bytes]") -> bool:
+    """Wait up to POLL seconds for the end, without waking up in between (Popen.wait does, 20 times a second)."""
+    try:
+        handle = os.pidfd_open(process.pid)
+    except (OSError, AttributeError):  # an old kernel, or not Linux
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(POLL)
+    else:
+        select.select([handle], [], [], POLL)
+        os.close(handle)
+    return process.poll() is not None
+
+
 class _Ranks:
     """What can be seen of the ranks from outside when they are silent."""
 
@@ -108,7 +120,7 @@ class _Ranks:
 
     def trouble(self, now: float) -> str | None:
         """Why waiting is useless: a rank is stopped, or all have ended and mpiexec has not noticed."""
-        pids = [pid for pid in ranks(self._token) if pid != self._mpiexec]
+        pids = [pid for pid in ranks(self._token) if pid != self._mpiexec and _is_rank(pid)]
         stopped = [pid for pid in pids if state(pid) in STOPPED]
         self._seen = self._seen or bool(pids)
         self._stopped_since = (self._stopped_since or now) if stopped else None
@@ -160,6 +172,15 @@ def ranks(token: str) -> list[int]:
                     ):
                         found.append(int(folder.name))
     return found
+
+
+def _is_rank(pid: int) -> bool:
+    """Whether a launcher gave the process a rank; its helpers have none."""
+    try:
+        names = {entry.partition(b"=")[0] for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")}
+    except OSError:
+        return False
+    return not names.isdisjoint((b"OMPI_COMM_WORLD_RANK", b"PMI_RANK", b"PMIX_RANK"))
 
 
 def state(pid: int) -> str:
@@ -214,9 +235,9 @@ def _deaf() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def telling(output: bytes, most: int = 12) -> list[str]:
-    """The last lines of a launch's output, without rulers and repetitions: what a person would read first."""
+def telling(output: bytes, first: int = 12, last: int = 12) -> list[str]:
+    """The first and last lines of a launch's output, without rulers and repetitions: causes and consequences."""
     text = output.replace(b"\0", b"").decode(errors="replace")
     lines = [line.rstrip() for line in text.splitlines()]
     kept = [line for line in dict.fromkeys(lines) if line.strip(" -=*")]
-    return kept[-most:]
+    return kept if len(kept) <= first + last else [*kept[:first], "…", *kept[-last:]]

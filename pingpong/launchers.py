@@ -33,6 +33,9 @@ _FAMILIES = (
 )
 
 
+_PLACES = ("bind", "map", "oversubscribe", "use-hwthread", "cpu", "rankfile", "rank-by", "ppn", "ppr", "npernode")
+
+
 @dataclass(frozen=True)
 class Start:
     """What the environment says about who started this process. `rank` and `size` where it tells."""
@@ -50,6 +53,8 @@ def started_by(env: Mapping[str, str]) -> Start | None:
     if "OMPI_COMM_WORLD_SIZE" in env:
         return Start("Open MPI mpiexec", _int(env, "OMPI_COMM_WORLD_RANK"), _int(env, "OMPI_COMM_WORLD_SIZE"))
     in_step = "SLURM_STEP_NUM_TASKS" in env and "SLURM_PROCID" in env
+    if in_step and _int(env, "SLURM_STEP_NUM_TASKS") == 1 and "MPI_LOCALRANKID" not in env:
+        return None  # an interactive shell in an allocation
     if "PMI_RANK" in env:
         # Hydra gives its ranks a local id, also where it has srun start its proxies.
         by_srun = in_step and "MPI_LOCALRANKID" not in env
@@ -103,11 +108,20 @@ class Launcher:
     family: Family
     version: str
 
-    def command(self, ranks: int, program: list[str], usable_cpus: int, extra: Sequence[str] = ()) -> list[str]:
-        """The whole command line; `extra` are the user's own arguments for mpiexec."""
+    def command(
+        self, ranks: int, program: list[str], usable_cpus: int, cores: int | None = None, extra: Sequence[str] = ()
+    ) -> list[str]:
+        """The whole command line; `extra` are the user's own arguments for mpiexec.
+
+        Where those say anything about places, nothing of ours is added: launchers refuse to be told twice.
+        """
         bind = list(self.family.bind)
         if usable_cpus < ranks:
             bind = ["--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"] if self.family.name == "Open MPI" else []
+        elif self.family.name == "Open MPI" and cores is not None and cores < ranks:
+            bind = ["--use-hwthread-cpus"]  # its slots are cores unless told otherwise
+        if any(word.lstrip("-").startswith(_PLACES) for word in extra):
+            bind = []
         return [str(self.path), "-n", str(ranks), *bind, *extra, *program]
 
     def environment(self) -> dict[str, str]:

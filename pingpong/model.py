@@ -52,12 +52,12 @@ class Plan(Record):
 
     kernels: list[str]
     sizes: list[int]
-    method: str = "visits"
+    method: str
+    budget: float
+    seed: int
     samples: int | None = None
     lead_in: int | None = None
     seconds: float | None = None
-    budget: float = 10.0
-    seed: int = 0
 
 
 class Rank(Record):
@@ -65,7 +65,7 @@ class Rank(Record):
 
     rank: int
     host: str
-    pid: int
+    pid: int | None = None
     cpus: list[int] = []
     cores: list[str] = []
     usable: int | None = None
@@ -82,19 +82,24 @@ class Mpi(Record):
     thread_level: str | None = None
 
 
+class Harness(Record):
+    """Seconds that the `empty` kernel costs per sample and per step: what the instrument adds."""
+
+    sample: float
+    step: float
+
+
 class Clock(Record):
     """Seconds. `wtime_step` is the log's timer accuracy; `step` and `cost` belong to the clock of the samples.
 
-    A step is absent where the clock never
-    moved. `harness_sample` and `harness_step` are what the `empty` kernel costs per sample and per step.
+    A step is absent where the clock never moved. `harness` is by loop.
     """
 
     name: str
     wtime_step: float | None
     step: float | None
     cost: float
-    harness_sample: float
-    harness_step: float
+    harness: dict[str, Harness] = {}
 
 
 class Connection(Record):
@@ -144,21 +149,23 @@ class Payload(Record):
 class Point(Record):
     """All visits of one kernel, loop, size and parameter set. `lead` and `peer` are indices into `Run.ranks`.
 
-    `time` is "half-trip" or "completion". A sample is the time of `steps` steps; a visit is `lead_in` untimed
-    steps and up to `samples` samples. `first` is the time of the very first step in seconds.
+    `time` is "half-trip" or "completion"; `legs` is absent for kernels whose trips are not sequential. A sample is
+    the time of `steps` steps; a visit is `lead_in` untimed steps and up to `samples` samples. `first` is the time
+    of the very first step in seconds.
+
     `stop` says why it ended: "precise", "budget", "fixed", "duration" or "once"; absent if it did not end.
     """
 
     kernel: str
     loop: str
     size: int
-    legs: int
     messages: int
     directions: int
     time: str
-    steps: int
-    lead_in: int
-    samples: int
+    legs: int | None = None
+    steps: int = 1
+    lead_in: int = 0
+    samples: int = 0
     params: dict[str, Any] = {}
     lead: int | None = None
     peer: int | None = None
@@ -173,15 +180,24 @@ class Point(Record):
     warnings: list[Warn] = []
 
 
+class Transport(Record):
+    """What was asked of MPI: the user's name for it, how it was asked, and the device that should carry it."""
+
+    name: str
+    arguments: list[str] = []
+    environment: dict[str, str] = {}
+    carrier: str | None = None
+
+
 class Run(Record):
     """One launch, or one imported file. `status` is "complete" or "partial"."""
 
     launch: int
-    started: str
     source: str
     status: Literal["complete", "partial"]
+    started: str | None = None
     plan: Plan | None = None
-    transport: str | None = None
+    transport: Transport | None = None
     evidence: list[dict[str, Any]] = []
     mpi: Mpi | None = None
     clock: Clock | None = None

@@ -9,6 +9,7 @@ from pingpong.model import Plan, Point
 from pingpong.units import parse_sizes, perturb, size_text
 
 SIZES = "8:8M"
+BUDGET = 10.0  # seconds of measuring
 LARGEST_COUNT = 2**31 - 1  # of an MPI without the large counts of MPI 4
 
 
@@ -35,6 +36,7 @@ def make(
         kernels=_kernels(kernels),
         sizes=chosen,
         method=_method(samples, seconds, classic, lead_in),
+        budget=BUDGET,
         samples=samples,
         lead_in=lead_in,
         seconds=seconds,
@@ -50,7 +52,7 @@ def _kernels(asked: Iterable[str]) -> list[str]:
     chosen = [name.strip() for text in asked for name in text.split(",")]
     for name in chosen:
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1, 0.4)
+            near = difflib.get_close_matches(name.lower(), known, 1, 0.4)
             hint = f"did you mean {near[0]!r}? " if near else ""
             raise PlanError(f"there is no kernel {name!r}; {hint}Kernels: {', '.join(known)}")
     return list(dict.fromkeys(chosen)) or known
@@ -77,9 +79,6 @@ def points(plan: Plan) -> list[Point]:
             messages=kernel.messages,
             directions=kernel.directions,
             time=kernel.time,
-            steps=1,
-            lead_in=0,
-            samples=1,
         )
         for kernel in (KERNELS[name] for name in plan.kernels)
         for loop in kernel.loops

@@ -2,12 +2,18 @@
 
 import contextlib
 import os
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from uuid import uuid4
+
+from msgspec import structs
 
 from pingpong import store
-from pingpong.model import Failure, Point, Run, Session, Visit
+from pingpong.model import DEFINITIONS, SCHEMA, Failure, Point, Run, Session, Visit
+
+LOCKED = 2.0  # seconds that the watchdog waits for a line to be finished
 
 
 class Recorder:
@@ -22,7 +28,7 @@ class Recorder:
         self.path = path
         self._journal = store.Journal(path)
         self._patience = 0.0
-        self._writing = False
+        self._lock = threading.Lock()
         self._interrupt: Callable[[], None] | None = None
 
     def begin(self) -> None:
@@ -35,20 +41,23 @@ class Recorder:
 
     def patience(self, seconds: float) -> None:
         """Tell who follows the journal how long it may have to wait for the next line."""
-        if seconds > 1.2 * self._patience:
+        if not 0.8 * self._patience <= seconds <= self._patience:
             self._patience = seconds
             self._write("patience", round(seconds, 1))
 
     def point(self, point: Point) -> None:
-        self._write("point", _head(point))
+        """Write a new point, which gets the next index."""
+        self._write("point", structs.replace(point, visits=[]))
 
     def visit(self, index: int, visit: Visit, ok: bool) -> None:
+        """Write a finished visit of a point; `ok` if its payloads were right."""
         self._write("visit", (index, ok, visit.t0, visit.seconds))
         if self._live:
             self._live(self.session)
 
     def update(self, index: int, point: Point) -> None:
-        self._write("update", {"index": index, "point": store.to_builtins(_head(point))})
+        """Write a point again, as it is now."""
+        self._write("update", {"index": index, "point": store.to_builtins(structs.replace(point, visits=[]))})
 
     def end(self, failure: Failure | None = None) -> None:
         """Close the journal with its last line; the run is complete if nothing failed."""
@@ -70,27 +79,20 @@ class Recorder:
             finally:
                 os._exit(failure.exit)
 
-        if self._writing:
-            self._interrupt = go
-        else:
+        if self._lock.acquire(timeout=0.0 if threading.current_thread() is threading.main_thread() else LOCKED):
+            self._lock.release()
             go()
+        elif threading.current_thread() is threading.main_thread():
+            self._interrupt = go  # a signal came in the middle of a line: when it is finished
+        else:
+            os._exit(failure.exit)  # the disk hangs
 
     def _write(self, kind: str, value: object) -> None:
-        self._writing = True
-        try:
+        with self._lock:
             self._journal.write(kind, value)
-        finally:
-            self._writing = False
         if self._interrupt:
             interrupt, self._interrupt = self._interrupt, None
             interrupt()
-
-
-def _head(point: Point) -> Point:
-    """The point without its visits, which have lines of their own."""
-    head = Point(**{name: getattr(point, name) for name in point.__struct_fields__})
-    head.visits = []
-    return head
 
 
 def claim(output: Path | None, folder: Path) -> Path:
@@ -117,10 +119,6 @@ def claim(output: Path | None, folder: Path) -> Path:
 
 def new_session(run: Run, command: list[str]) -> Session:
     """A session with one run."""
-    from uuid import uuid4
-
-    from pingpong.model import DEFINITIONS, SCHEMA
-
     return Session(
         schema=SCHEMA,
         id=uuid4().hex,

@@ -1,5 +1,6 @@
 """What one `pingpong run` was asked for, wherever it is carried out."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,14 +14,15 @@ Show = Callable[[Session, bool], None]
 class Request:
     """`show(session, finished)` prints the text, as it grows and at the end; None prints nothing.
 
-    `output` None means a new file in the working folder. `command` is what the user typed.
+    `time_limit` is in seconds. `output` None means a new file in the working folder. `command` is what the user
+    typed.
     """
 
     plan: Plan
     output: Path | None
     command: list[str]
     show: Show | None
+    time_limit: float = math.inf
     mpiexec_args: list[str] = field(default_factory=list)
-    time_limit: float = 3600.0
     quiet: bool = False
     verbose: bool = False

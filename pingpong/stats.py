@@ -1,10 +1,14 @@
 """From samples to figures with their uncertainty. Seconds and bytes in, seconds and bytes out; no I/O.
 
-Samples of one visit depend on each other, so every interval is taken over the medians of the visits.
+Samples of one visit depend on each other, so every interval is taken over the medians of the visits; and as far as
+neighbouring visits depend on each other too, they count for fewer.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
 from statistics import median
 
 import numpy as np
@@ -30,9 +34,9 @@ class Interval:
     high: float
     level: float
 
-    def half_width(self, center: float) -> float:
-        """Half the width as a fraction of `center`."""
-        return (self.high - self.low) / 2 / center if center > 0 else math.inf
+    def reach(self, center: float) -> float:
+        """How far the farther end lies from `center`, as a fraction of it."""
+        return max(self.high - center, center - self.low) / center if center > 0 else math.inf
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,6 @@ class Summary:
     median: float | None
     interval: Interval | None = None
     minimum: float | None = None
-    maximum: float | None = None
     p99: float | None = None
     samples: int = 0
     visits: int = 0
@@ -61,28 +64,57 @@ class Summary:
     invalid: str | None = None
 
 
-def median_interval(values: list[float] | Floats) -> Interval | None:
+def independent(values: Sequence[float]) -> float:
+    """How many independent values these successive ones are worth: n (1 - r) / (1 + r), at most n.
+
+    r is the correlation of neighbours, of their ranks (so that one outlier does not decide) and corrected for its
+    bias of about -1/n; fewer than ten values do not tell it. The formula is that of a first-order autoregressive
+    process (e.g. Priestley, Spectral Analysis and Time Series, section 5.3).
+    """
+    n = len(values)
+    if n < FEW or min(values) == max(values):
+        return float(n)
+    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[which] - (n + 1) / 2  # equal values share their mean rank
+    r = float(ranks[1:] @ ranks[:-1]) / float(ranks @ ranks) + 1 / n
+    return n * (1 - r) / (1 + r) if r > 0 else float(n)
+
+
+def median_interval(values: Sequence[float], worth: float | None = None) -> Interval | None:
     """The narrowest symmetric order-statistic interval of the median with enough confidence (LEVEL).
 
     Distribution-free (see e.g. David and Nagaraja, Order Statistics, 3rd ed., section 7.1): with n values the
-    k-th smallest and the k-th largest enclose the median with probability 1 - 2 P(Binomial(n, 1/2) < k).
-    None for fewer than five values: they carry none.
+    k-th smallest and the k-th largest enclose the median with probability 1 - 2 P(Binomial(n, 1/2) < k). Where the
+    values are `worth` fewer independent ones, k is that of so many, at the same fraction of the ordered values.
+    None if that is fewer than five: they carry no interval.
     """
     ordered = sorted(float(v) for v in values)
     n = len(ordered)
-    below, tail, best = 0, 0, None
-    for k in range(1, n // 2 + 1):
-        below += math.comb(n, k - 1)
-        level = 1 - below / 2 ** (n - 1)
-        if level < (LEVEL if n >= FEW else LEVEL_OF_FEW):
-            break
-        tail, best = k, level
-    if best is None:
+    effective = n if worth is None else min(n, int(worth))
+    found = _rank(effective)
+    if found is None:
         return None
-    return Interval(ordered[tail - 1], ordered[n - tail], best)
+    k, level = found
+    k = max(1, k * (n + 1) // (effective + 1))
+    return Interval(ordered[k - 1], ordered[n - k], level)
 
 
-def modes(values: list[float] | Floats) -> list[Mode]:
+@lru_cache(maxsize=1024)
+def _rank(n: int) -> tuple[int, float] | None:
+    """The largest k whose interval has enough confidence for n independent values, and that confidence."""
+    whole = 2 ** (n - 1) if n else 1
+    allowed = Fraction(str(1 - (LEVEL if n >= FEW else LEVEL_OF_FEW))) * whole
+    below, term, best = 0, 1, None
+    for k in range(1, n // 2 + 1):
+        below += term  # sum of the binomial coefficients below k
+        if below > allowed:
+            break
+        best = (k, 1 - below / whole)
+        term = term * (n - k + 1) // k
+    return best
+
+
+def modes(values: Sequence[float]) -> list[Mode]:
     """The groups into which visit medians fall, smallest first; empty if they are one.
 
     Neighbouring groups are told apart where the gap between them is at least a tenth of the value below it and
@@ -139,9 +171,8 @@ def summarize(point: Point) -> Summary:
         )
     return Summary(
         median=median(medians),
-        interval=median_interval(medians),
+        interval=median_interval(medians, independent(medians)),
         minimum=float(samples.min()),
-        maximum=float(samples.max()),
         p99=percentile(samples, 0.99),
         samples=len(samples),
         visits=len(medians),
@@ -151,7 +182,7 @@ def summarize(point: Point) -> Summary:
 
 def one_way(point: Point, step: float) -> float:
     """The kernel's time in seconds from that of a step: half trip, or completion."""
-    return step / point.legs if point.time == "half-trip" else step
+    return step / point.legs if point.time == "half-trip" and point.legs else step
 
 
 def bandwidth(point: Point, step: float) -> float:
@@ -169,7 +200,7 @@ class Headline:
 
 def headline(points: list[Point]) -> Headline | None:
     """Largest bandwidth and smallest half trip over all ping-pong points; None if no point has a time."""
-    timed = [(p, s.median) for p in points if p.time == "half-trip" and (s := summarize(p)).median]
+    timed = [(p, s.median) for p in points if p.time == "half-trip" and p.legs and (s := summarize(p)).median]
     if not timed:
         return None
     return Headline(rate=max(bandwidth(p, t) for p, t in timed), latency=min(one_way(p, t) for p, t in timed))

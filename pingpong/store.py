@@ -13,7 +13,7 @@ from typing import Annotated, Any, BinaryIO, Literal, TypeVar
 
 import msgspec
 
-from pingpong.model import SCHEMA, Failure, Point, Record, Run, Session, Visit, Warn
+from pingpong.model import SCHEMA, Failure, Point, Record, Run, Session, Visit
 
 _JOURNAL = b'{"session":'
 
@@ -37,8 +37,15 @@ class Journal:
     def write(self, kind: str, value: Any) -> None:
         """Append one line. Raises OSError when the disk is full; what was written before stays readable."""
         line = memoryview(msgspec.json.encode({kind: to_builtins(value)}) + b"\n")
-        while line:  # an unbuffered write may take a part of it; the next one then names the reason
-            line = line[self._file.write(line) :]
+        begin = self._file.tell()
+        try:
+            while line:  # an unbuffered write may take a part of it; the next one then names the reason
+                line = line[self._file.write(line) :]
+        except OSError:
+            with contextlib.suppress(OSError):
+                self._file.truncate(begin)
+                self._file.seek(begin)
+            raise
 
     def close(self) -> None:
         self._file.close()
@@ -121,8 +128,6 @@ class Follower:
             run.points[index] = changed
         elif kind == "patience":
             self.patience = float(value)
-        elif kind == "warning":
-            run.warnings.append(from_builtins(value, Warn))
         elif kind == "end":
             run.status = msgspec.convert(value["status"], Literal["complete", "partial"])
             run.failure = from_builtins(value["failure"], Failure) if value.get("failure") else None
@@ -154,6 +159,12 @@ def _load_journal(path: Path) -> Session:
     follower = Follower(path)
     try:
         follower.poll()
+    except FormatError as error:
+        # What stands before a broken line was measured all the same.
+        if follower.session is None or not follower.session.runs:
+            raise
+        run = follower.session.runs[-1]
+        run.status, run.failure = "partial", Failure(reason=str(error), exit=1)
     finally:
         follower.close()
     if follower.session is None:

@@ -4,6 +4,7 @@ A thread that sleeps until the deadline and looks whether it has moved: it wakes
 touches MPI. mpi4py releases the interpreter inside blocking calls, so it runs while the rank is stuck in one.
 """
 
+import math
 import os
 import sys
 import threading
@@ -15,11 +16,12 @@ from pingpong.exits import TIMED_OUT
 
 
 class Watchdog:
-    """Calls `expired(sentence)` and exits with 124 when `arm` was not called again in time."""
+    """Calls `expired(sentence)` and exits with 124 if `arm` is not called again in time, or after `time_limit`."""
 
-    def __init__(self, who: str, expired: Callable[[str], None]) -> None:
-        self._who, self._expired = who, expired
-        self._deadline = self._limit = float("inf")
+    def __init__(self, who: str, expired: Callable[[str], None], time_limit: float = math.inf) -> None:
+        self._who, self._expired, self._time_limit = who, expired, time_limit
+        self._end = time.monotonic() + time_limit
+        self._deadline = self._patience = math.inf
         self._main = threading.get_ident()
         self._wake = threading.Event()
         threading.Thread(target=self._run, name="watchdog", daemon=True).start()
@@ -27,27 +29,32 @@ class Watchdog:
     def arm(self, seconds: float) -> None:
         """Allow this many seconds from now."""
         sooner = time.monotonic() + seconds < self._deadline
-        self._limit, self._deadline = seconds, time.monotonic() + seconds
+        self._patience, self._deadline = seconds, time.monotonic() + seconds
         if sooner:
             self._wake.set()
 
     def disarm(self) -> None:
-        self._deadline = float("inf")
+        """Wait no longer for anything."""
+        self._deadline = self._end = math.inf
 
     def _run(self) -> None:
         while True:
-            left = self._deadline - time.monotonic()
-            if left <= 0:
-                self._give_up()
+            now = time.monotonic()
+            if now >= self._end:
+                self._give_up(f"the time limit of {self._time_limit:g} s is over")
+            if now >= self._deadline:
+                self._give_up(f"nothing moved for {self._patience:.0f} s{self._place()}; gave up")
             self._wake.clear()
-            self._wake.wait(min(left, 3600.0))
+            self._wake.wait(min(self._deadline - now, self._end - now, 3600.0))
 
-    def _give_up(self) -> None:
+    def _place(self) -> str:
         frame = sys._current_frames().get(self._main)
-        place = (
-            f" in {Path(frame.f_code.co_filename).name}:{frame.f_lineno} {frame.f_code.co_name}" if frame else ""
-        )
-        sentence = f"{self._who}: nothing moved for {self._limit:.0f} s{place}; gave up"
+        if frame is None:
+            return ""
+        return f" in {Path(frame.f_code.co_filename).name}:{frame.f_lineno} {frame.f_code.co_name}"
+
+    def _give_up(self, why: str) -> None:
+        sentence = f"{self._who}: {why}"
         try:
             print(f"pingpong: {sentence}", file=sys.stderr, flush=True)
             self._expired(sentence)

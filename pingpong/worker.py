@@ -26,7 +26,7 @@ from pingpong import __version__, environment, launchers, placement, plans, reco
 from pingpong.exits import FAILED, SIGNALLED, TIMED_OUT, USAGE, complaints, exit_code
 from pingpong.kernels import KERNELS
 from pingpong.measure.schedule import Schedule
-from pingpong.model import Clock, Connection, Failure, Mpi, Rank, Run, Session
+from pingpong.model import Connection, Failure, Mpi, Rank, Run, Session
 from pingpong.request import Request
 from pingpong.watchdog import Watchdog
 
@@ -58,7 +58,7 @@ def main(request: Request) -> int:
     if world.size != 2:
         if world.rank == 0 and not (start and start.rank):
             _say(launchers.wrong_number(start, library, world.size))
-        MPI.Finalize()
+        _finalise()
         return USAGE
     rank = _Rank(request, start, host)
     try:
@@ -69,7 +69,7 @@ def main(request: Request) -> int:
         rank.note(error)
         world.Abort(FAILED)  # without it the other rank would wait for ever
         raise
-    MPI.Finalize()
+    _finalise()
     return code
 
 
@@ -77,6 +77,13 @@ def _initialise() -> None:
     # MPI_Init holds the interpreter, so only faulthandler's own thread can end a start that hangs.
     faulthandler.dump_traceback_later(START_LIMIT, exit=True)
     MPI.Init_thread(MPI.THREAD_SINGLE)
+    faulthandler.cancel_dump_traceback_later()
+
+
+def _finalise() -> None:
+    # MPI_Finalize holds it too, and waits for the other rank.
+    faulthandler.dump_traceback_later(START_LIMIT, exit=True)
+    MPI.Finalize()
     faulthandler.cancel_dump_traceback_later()
 
 
@@ -104,7 +111,8 @@ class _Rank:
         self._me, self._other = self._world.rank, 1 - self._world.rank
         host["rank"].rank = self._me
         self._recorder: recorder.Recorder | None = None
-        self._watchdog = Watchdog(f"rank {self._me} on host {socket.gethostname()}", self._expired)
+        who = f"rank {self._me} on host {socket.gethostname()}"
+        self._watchdog = Watchdog(who, self._expired, request.time_limit)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._signalled)
 
@@ -113,7 +121,8 @@ class _Rank:
         connection = self._connect()
         self._control = self._world.Dup()
         lead = self._me == 0
-        refused = self._control.bcast(self._prepare(connection) if lead else self._gather())
+        facts = self._control.gather(self._host | {"memory": environment.available_memory()})
+        refused = self._control.bcast(self._prepare(facts, connection) if facts else None)
         if refused:
             if lead:
                 _say(refused)
@@ -128,9 +137,9 @@ class _Rank:
         )
         gc.collect()
         gc.disable()  # no collection while a visit runs
-        code = self._follow(end) if isinstance(end, Peer) else self._lead(end)
+        code = end.serve(plans.points(self._plan)) if isinstance(end, Peer) else self._lead(end)
         gc.enable()
-        self._watchdog.arm(START_LIMIT)
+        self._watchdog.disarm()
         return code
 
     def _connect(self) -> Connection:
@@ -148,18 +157,10 @@ class _Rank:
         first, second = ((b - a) / 1e9 for a, b in pairwise(stamps))
         return Connection(lead=0, peer=1, first=first, second=second)
 
-    def _follow(self, end: Peer) -> int:
-        return end.serve(plans.points(self._plan))
-
     # The lead
 
-    def _gather(self) -> Any:
-        facts = self._host | {"memory": environment.available_memory()}
-        return self._control.gather(facts)
-
-    def _prepare(self, connection: Connection) -> str | None:
+    def _prepare(self, hosts: list[Any], connection: Connection) -> str | None:
         """Make the run's head and claim the result file; a sentence if that, or the plan, cannot be."""
-        hosts = self._gather()
         ranks: list[Rank] = [h["rank"] for h in hosts]
         for rank, at in zip(ranks, hosts, strict=True):
             crowd = Counter(r.host for r in ranks)[rank.host]
@@ -201,7 +202,7 @@ class _Rank:
             status="partial",
             plan=self._plan,
             mpi=mpi,
-            clock=_clock(),
+            clock=clock.describe(MPI.Wtime, KERNELS["empty"].loops),
             ranks=ranks,
             connections=[connection],
             environment=facts,
@@ -219,12 +220,15 @@ class _Rank:
         try:
             Schedule(self._plan, points, end, record, record.run.clock).run()
             record.end()
-            record.finish()
         except OSError as error:  # of the journal: MPI's errors are MPI.Exception
             failure = Failure(reason=f"cannot write the result: {error.strerror}", exit=FAILED)
-            record.run.failure = failure
-        code = failure.exit if failure else exit_code(record.run)
+            record.run.status, record.run.failure = "partial", failure
+        code = exit_code(record.run, failure)
         end.end(code)
+        # The peer is free; from here on only a disk can be slow.
+        self._watchdog.arm(START_LIMIT)
+        if not failure:
+            record.finish()
         self._report(record, failure)
         return code
 
@@ -233,7 +237,7 @@ class _Rank:
             _say(f"{failure.reason}; what was measured before is kept in {record.path}")
         if self._show:
             self._show(record.session, True)
-            for sentence in complaints(record.run) if not failure else []:
+            for sentence in complaints(record.run):
                 _say(sentence)
             _say(f"result in {record.path}")
 
@@ -259,31 +263,3 @@ class _Rank:
                 self._recorder.leave(failure)
                 return
         os._exit(failure.exit)
-
-
-class _Alone:
-    """A link to nobody: for the empty kernel, which never communicates."""
-
-    def __init__(self) -> None:
-        self.comm, self.other = None, 0
-        self.out: list[Any] = []
-        self.into: list[Any] = []
-
-    def meet(self) -> None:
-        pass
-
-
-def _clock() -> Clock:
-    """The steps and costs of both clocks and of the harness, in seconds."""
-    wtime_step, _ = clock.step_and_cost(MPI.Wtime)
-    step, cost = clock.step_and_cost(clock.now)
-    with KERNELS["empty"].loops["mpi4py"](_Alone()) as (run, _):
-        per_sample, per_step = clock.harness_cost(run, clock.now)
-    return Clock(
-        name=clock.NAME,
-        wtime_step=wtime_step,
-        step=step / 1e9 if step else None,
-        cost=cost / 1e9,
-        harness_sample=per_sample,
-        harness_step=per_step,
-    )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import HealthCheck, settings
 
-from pingpong.model import Clock, Connection, Mismatch, Mpi, Plan, Point, Rank, Run, Session, Visit
+from pingpong.model import Clock, Connection, Harness, Mismatch, Mpi, Plan, Point, Rank, Run, Session, Visit
 
 # The same examples in every run, and no limit on the time that one takes on a busy machine.
 steady = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -15,7 +15,8 @@ steady = settings(deadline=None, derandomize=True, suppress_health_check=[Health
 # legs, messages, directions: typed from the table of kernels in docs/design.md, not read from the package.
 FACTS = {"blocking": (2, 2, 1), "asynchronous": (2, 2, 1), "bidirectional": (2, 4, 2)}
 
-CLOCK = Clock(name="made up", wtime_step=1e-6, step=20e-9, cost=40e-9, harness_sample=100e-9, harness_step=10e-9)
+HARNESS = Harness(sample=100e-9, step=10e-9)
+CLOCK = Clock(name="made up", wtime_step=1e-6, step=20e-9, cost=40e-9, harness={"mpi4py": HARNESS})
 
 
 def point(
@@ -40,7 +41,7 @@ def run(points: Sequence[Point] = (), **more: Any) -> Run:
         "started": "2026-11-30T19:00:00+00:00",
         "source": "pingpong 0.1.0",
         "status": "complete",
-        "plan": Plan(kernels=["blocking"], sizes=[1024]),
+        "plan": Plan(kernels=["blocking"], sizes=[1024], method="visits", budget=10.0, seed=7),
         "mpi": Mpi(name="Open MPI", version="5.0.11", standard="3.1", launcher="Open MPI mpiexec"),
         "clock": CLOCK,
         "ranks": [Rank(rank=n, host="n1", pid=100 + n, cpus=[n], cores=[f"0:{n}"], usable=8) for n in (0, 1)],
@@ -55,7 +56,7 @@ def session(points: Sequence[Point] = (), **more: Any) -> Session:
 
 
 def plan(**more: Any) -> Plan:
-    return Plan(**({"kernels": ["blocking"], "sizes": [8], "seed": 5} | more))
+    return Plan(**({"kernels": ["blocking"], "sizes": [8], "method": "visits", "budget": 10.0, "seed": 5} | more))
 
 
 @dataclass
@@ -94,6 +95,9 @@ class FakeLink:
 
     def now(self) -> float:
         return self.time
+
+    def pause(self, seconds: float) -> None:
+        self.time += seconds
 
     def open(self, point: Point, patience: float) -> None:
         self.points.append(point)

@@ -1,10 +1,12 @@
+from contextlib import contextmanager
 from itertools import chain, count, repeat
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pingpong.measure.clock import harness_cost, now, stamped, step_and_cost, unstamped
+from pingpong.measure import clock as clocks
+from pingpong.measure.clock import Block, now, step_and_cost
 from tests.builders import steady
 
 
@@ -57,50 +59,58 @@ def test_the_clock_of_the_samples_is_integer_and_never_steps_back():
 @steady
 @given(st.integers(0, 20), st.integers(1, 20), st.integers(1, 10))
 def test_a_visit_has_all_its_steps_and_stamps_before_and_after_each_sample(lead_in, steps, samples):
-    clock, stamps, lasts = Ticks(), [], []
-    for last in stamped(lead_in, steps, samples, stamps, clock):
+    clock, lasts = Ticks(), []
+    block = Block(lead_in, steps, samples, clock)
+    for last in block:
         clock.time += 3  # what a step takes
         lasts.append(last)
     total = lead_in + steps * samples
     assert lasts == [False] * (total - 1) + [True]
     begun = 1_000_000 + 3 * lead_in
-    assert stamps == [begun + 3 * steps * n for n in range(samples + 1)]
+    assert block.stamps == [begun + 3 * steps * n for n in range(samples + 1)]
+    assert block.seconds() == pytest.approx([3e-9 * steps] * samples)
     assert clock.read == samples + 1
 
 
 def test_the_last_stamp_comes_after_the_last_step_not_before_it():
-    clock, stamps = Ticks(), []
-    iterator = stamped(0, 1, 1, stamps, clock)
+    block = Block(0, 1, 1, Ticks())
+    iterator = iter(block)
     assert next(iterator) is True
-    assert len(stamps) == 1
+    assert len(block.stamps) == 1
     assert next(iterator, None) is None
-    assert len(stamps) == 2
+    assert len(block.stamps) == 2
 
 
 @steady
-@given(st.integers(1, 1000))
-def test_the_peer_makes_as_many_steps_and_knows_the_last_one(total):
-    assert list(unstamped(total)) == [False] * (total - 1) + [True]
+@given(st.integers(0, 20), st.integers(1, 20), st.integers(1, 10))
+def test_the_peer_makes_as_many_steps_and_knows_the_last_one(lead_in, steps, samples):
+    block = Block(lead_in, steps, samples)
+    assert list(block) == [False] * (lead_in + steps * samples - 1) + [True]
+    assert block.stamps == []
 
 
-def test_harness_cost_separates_what_a_sample_costs_from_what_a_step_costs():
+def empty_kernel(clock, takes):
+    @contextmanager
+    def factory(link):
+        def both(steps):
+            for _ in steps:
+                clock.time += next(takes)
+
+        yield both, both
+
+    return factory
+
+
+def test_the_harness_is_told_apart_in_samples_and_steps(monkeypatch):
     clock = Ticks(cost=40)
-
-    def empty(steps):
-        for _ in steps:
-            clock.time += 7
-
-    assert harness_cost(empty, clock) == pytest.approx((40e-9, 7e-9))
+    monkeypatch.setattr(clocks, "now", clock)
+    found = clocks.harness(empty_kernel(clock, repeat(7)))
+    assert (found.sample, found.step) == pytest.approx((40e-9, 7e-9))
 
 
-def test_harness_cost_is_never_negative():
-    assert harness_cost(lambda steps: [None for _ in steps] and None, Ticks()) == (0, 0)
-    slow_start = chain(repeat(1000, 150), repeat(0))  # the first pass through new code is slower
+def test_the_cost_of_the_harness_is_never_negative(monkeypatch):
     clock = Ticks()
-
-    def empty(steps):
-        for _ in steps:
-            clock.time += next(slow_start)
-
-    sample, step = harness_cost(empty, clock)
-    assert sample >= 0 and step >= 0
+    monkeypatch.setattr(clocks, "now", clock)
+    slow_start = chain(repeat(1000, 150), repeat(0))  # the first pass through new code is slower
+    found = clocks.harness(empty_kernel(clock, slow_start))
+    assert found.sample >= 0 and found.step >= 0

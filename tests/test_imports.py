@@ -14,7 +14,7 @@ ALLOWED = {
     "matplotlib": ("plots",),
     "click": ("cli",),
     "rich": ("progress", "texts.tables"),
-    "msgspec": ("model", "store", "controller", "cli", "texts.tables"),
+    "msgspec": ("model", "store", "recorder", "controller", "cli", "texts.tables"),
     "numpy": ("stats", "measure"),
 }
 # What runs under mpiexec never imports these.

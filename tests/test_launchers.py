@@ -261,14 +261,34 @@ def test_one_that_hangs_is_skipped_after_its_time(tmp_path, monkeypatch):
 
 def test_the_command_line_binds_where_mpich_does_not_by_itself(tmp_path):
     def command(mpi, cpus, extra=()):
-        return find(mpi, "", path_of(mpiexec(tmp_path / mpi, mpi).parent)).command(2, ["prog", "-x"], cpus, extra)[
-            1:
-        ]
+        return find(mpi, "", path_of(mpiexec(tmp_path / mpi, mpi).parent)).command(
+            2, ["prog", "-x"], cpus, extra=extra
+        )[1:]
 
     assert command("Open MPI", 8) == ["-n", "2", "prog", "-x"]
     assert command("Intel MPI", 8) == ["-n", "2", "prog", "-x"]
     assert command("MPICH", 8) == ["-n", "2", "-bind-to", "core", "prog", "-x"]
     assert command("MPICH", 2, ["-hosts", "a b"]) == ["-n", "2", "-bind-to", "core", "-hosts", "a b", "prog", "-x"]
+
+
+@pytest.mark.parametrize("words", [["-bind-to", "none"], ["--map-by", "node"], ["-ppn", "1"]])
+def test_a_user_who_says_where_is_not_contradicted(tmp_path, words):
+    """Launchers refuse to be told twice."""
+    for mpi, cpus in (("MPICH", 8), ("Open MPI", 1)):
+        found = find(mpi, "", path_of(mpiexec(tmp_path / mpi, mpi).parent))
+        assert found.command(2, ["prog"], cpus, 1, words)[1:] == ["-n", "2", *words, "prog"]
+
+
+def test_two_hardware_threads_of_one_core_are_two_places(tmp_path):
+    """Open MPI counts cores as slots and would refuse the second rank."""
+    found = find("Open MPI", "", path_of(mpiexec(tmp_path / "o", "Open MPI").parent))
+    assert found.command(2, ["prog"], 2, 1)[1:] == ["-n", "2", "--use-hwthread-cpus", "prog"]
+    assert found.command(2, ["prog"], 2, 2)[1:] == ["-n", "2", "prog"]
+
+
+def test_a_shell_inside_a_slurm_step_is_no_rank():
+    shell = {"SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0", "PMIX_RANK": "0", "PMI_RANK": "0", "PMI_SIZE": "1"}
+    assert launchers.started_by(shell) is None
 
 
 def test_one_cpu_for_two_ranks_is_allowed_and_not_bound(tmp_path):

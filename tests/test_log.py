@@ -2,15 +2,14 @@
 
 import csv
 import re
-from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from pingpong.model import Failure, Mismatch, Payload, Plan, Rank, Warn
+from pingpong.model import Failure, Mismatch, Payload, Rank, Warn
 from pingpong.texts import log
-from tests.builders import CLOCK, point, run, session
+from tests.builders import CLOCK, plan, point, run, session
 
 SEEDS = Path(__file__).parent.parent / "seeds"
 LOGS = ["pong-tcp-eth0.csv", "pong-ipoib-ib0.csv"]
@@ -195,7 +194,7 @@ def test_the_timer_accuracy_is_printed_as_the_old_log_did():
     ],
 )
 def test_the_first_line_says_which_method_made_the_numbers(more, said):
-    first = log.text(session([], plan=Plan(kernels=["blocking"], sizes=[8], **more))).splitlines()[0]
+    first = log.text(session([], plan=plan(**more))).splitlines()[0]
     assert said in first
 
 
@@ -218,7 +217,7 @@ def test_a_kernel_of_a_newer_version_gets_its_name_as_title():
 # A watch with -D
 
 
-WATCH = Plan(kernels=["blocking"], sizes=[1024], method="duration", seconds=3.0)
+WATCH = plan(sizes=[1024], method="duration", seconds=3.0)
 
 
 def watched(visits, **more):
@@ -244,19 +243,17 @@ def test_a_watch_of_a_kernel_of_a_newer_version_is_printed():
 
 
 @pytest.mark.parametrize("warnings", [[], [Warn(code="harness", text="the harness costs 5.0 %")]])
-def test_what_was_printed_of_a_growing_watch_never_changes(warnings):
-    """The command line prints only what is new; whatever changed above it would be printed a second time."""
-    visits = [[2e-6], [4e-6]]
-    grown = [session([], plan=WATCH, status="partial")]
-    grown += [
-        session([point(visits=visits[:n], stop=None, warnings=warnings)], plan=WATCH, status="partial")
-        for n in range(3)
-    ]
-    texts = [log.text(s, finished=False) for s in grown]
-    texts.append(log.text(session([point(visits=visits, warnings=warnings)], plan=WATCH)))
-    for before, after in pairwise(texts):
-        assert after.startswith(before)
-    assert len(texts[-2]) < len(texts[-1])
+def test_what_is_printed_of_a_growing_watch_is_the_beginning_of_its_log(warnings):
+    """The lines come as the visits do; the current second is left until it is over."""
+    visits = [[2e-6], [4e-6], [6e-6]]
+    printed, start = "", 0
+    for n in range(1, 4):
+        grown = session([point(visits=visits[:n], stop=None, warnings=warnings)], plan=WATCH, status="partial")
+        text, start = log.more(grown.runs[0], start)
+        printed += text
+    whole = log.text(session([point(visits=visits, warnings=warnings)], plan=WATCH))
+    assert whole.startswith(printed)
+    assert printed.count(" s  median ") == 2 and whole.count(" s  median ") == 3
 
 
 def test_control_characters_in_a_file_do_not_reach_the_terminal():

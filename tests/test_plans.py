@@ -118,7 +118,7 @@ def test_points_are_in_the_order_of_the_log_and_carry_what_the_design_says_of_th
 
 
 def plan(largest, kernels=("blocking",)):
-    return Plan(kernels=list(kernels), sizes=[8, largest])
+    return Plan(kernels=list(kernels), sizes=[8, largest], method="visits", budget=10.0, seed=1)
 
 
 def test_counts_beyond_an_int_need_mpi_4():

@@ -84,7 +84,7 @@ def test_the_file_holds_what_a_reader_needs(tmp_path):
     assert data["command"][:2] == ["pingpong", "run"] and data["seed"] == one["plan"]["seed"]
     assert one["connections"][0]["first"] > 0
     assert {r["rank"] for r in one["ranks"]} == {0, 1} and all(r["host"] for r in one["ranks"])
-    assert one["clock"]["step"] > 0 and one["clock"]["harness_sample"] >= 0
+    assert one["clock"]["step"] > 0 and one["clock"]["harness"]["mpi4py"]["sample"] >= 0
     assert one["environment"]["packages"]["mpi4py"]
     assert all(host["kernel"] for host in one["environment"]["hosts"].values())
     assert not [name for name in one["environment"]["variables"] if name.startswith("PMIX_S")]
@@ -98,7 +98,8 @@ def test_the_harness_is_under_one_percent_of_a_sample(tmp_path):
     run("run", *QUICK, "-o", "a.json", cwd=tmp_path)
     (one,) = store.load(tmp_path / "a.json").runs
     for point in one.points:
-        cost = one.clock.harness_sample + one.clock.harness_step * point.steps
+        harness = one.clock.harness["mpi4py"]
+        cost = harness.sample + harness.step * point.steps
         middle = stats.summarize(point).median * point.steps
         warned = [w for w in point.warnings if w.code == "harness"]
         assert cost <= 0.01 * middle or warned

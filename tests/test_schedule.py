@@ -1,14 +1,14 @@
 """The schedule on made-up links, in virtual time: no MPI, no clock."""
 
 from itertools import pairwise
-from math import ceil, inf
+from math import ceil
 
 import numpy as np
 import pytest
 
 from pingpong import stats
 from pingpong.measure.schedule import Schedule
-from pingpong.model import Clock, Mismatch
+from pingpong.model import Clock, Harness, Mismatch
 from pingpong.units import parse_sizes
 from tests.builders import CLOCK, FakeLink, Silent, plan, point
 
@@ -34,7 +34,7 @@ def measured(link, sizes=(8,), clock=CLOCK, record=None, kernels=("blocking",), 
     """The points of a whole run on the link."""
     points = [point(kernel, size, lead_in=0, samples=1, stop=None) for kernel in kernels for size in sizes]
     wanted = plan(sizes=list(sizes), kernels=list(kernels), **wanted)
-    Schedule(wanted, points, link, record or Silent(), clock, link.now).run()
+    Schedule(wanted, points, link, record or Silent(), clock, link.now, link.pause).run()
     return points
 
 
@@ -110,10 +110,17 @@ def test_all_kernels_are_shuffled_together():
 def test_a_noisy_point_goes_on_until_the_budget_is_spent_when_others_have_stopped():
     random = np.random.default_rng(1)
     link = FakeLink(lambda size: fast(size) * (random.lognormal(0, 0.3) if size == 1024 else 1))
-    calm, noisy = measured(link, [8, 1024], budget=0.5)
+    calm, noisy = measured(link, [8, 1024], budget=5.0)
     assert (calm.stop, len(calm.visits)) == ("precise", 10)
     assert noisy.stop == "budget" and len(noisy.visits) > 10
-    assert link.time == pytest.approx(0.5, rel=0.05)
+    assert link.time == pytest.approx(5.0, rel=0.05)
+
+
+def test_visits_of_a_point_keep_a_distance():
+    """However few points there are: what follows closely sees the same moment of the machine."""
+    (p,) = measured(FakeLink(fast, noise=0.1), [8])
+    between = [b.t0 - a.t0 for a, b in pairwise(p.visits)]
+    assert min(between) >= 0.249
 
 
 def test_the_first_step_of_a_size_is_reported():
@@ -278,8 +285,8 @@ def test_one_step_back_makes_the_point_invalid_and_disturbs_no_other():
 
 
 def test_a_clock_whose_step_was_never_seen_ends_too():
-    """`step_and_cost` gives an infinite step for it."""
-    still = Clock(name="still", wtime_step=inf, step=inf, cost=0.0, harness_sample=0.0, harness_step=0.0)
+    """`step_and_cost` gives no step for it."""
+    still = Clock(name="still", wtime_step=None, step=None, cost=0.0)
     (p,) = measured(FakeLink(fast, shown=LIES["stands still"]), [8], clock=still)
     assert stats.summarize(p).invalid
 
@@ -309,8 +316,7 @@ def test_a_sample_has_the_fewest_steps_that_hide_clock_and_harness(
         wtime_step=1e-6,
         step=clock_step,
         cost=0.0,
-        harness_sample=harness_sample,
-        harness_step=harness_step,
+        harness={"mpi4py": Harness(sample=harness_sample, step=harness_step)},
     )
     (p,) = measured(FakeLink(lambda size: step), [8], clock=clock, method="fixed", samples=1)
     assert p.steps == steps
@@ -318,7 +324,8 @@ def test_a_sample_has_the_fewest_steps_that_hide_clock_and_harness(
 
 
 def test_a_harness_that_cannot_be_hidden_is_a_warning_with_its_share():
-    clock = Clock(name="x", wtime_step=1e-6, step=1e-9, cost=0.0, harness_sample=0.0, harness_step=50e-9)
+    harness = {"mpi4py": Harness(sample=0.0, step=50e-9)}
+    clock = Clock(name="x", wtime_step=1e-6, step=1e-9, cost=0.0, harness=harness)
     (p,) = measured(FakeLink(lambda size: 1e-6), [8], clock=clock)
     (warn,) = p.warnings
     assert warn.code == "harness" and "5.0 %" in warn.text

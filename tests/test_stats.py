@@ -43,12 +43,36 @@ def test_median_interval_is_the_narrowest_symmetric_one_that_reaches_the_level(n
     assert level(k + 1) < enough or k == n // 2
 
 
-def test_half_width_is_a_fraction_of_the_center_and_never_small_without_one():
+def test_reach_is_that_of_the_farther_end_and_never_small_without_a_center():
     interval = stats.Interval(0.98, 1.04, 0.95)
-    assert interval.half_width(1.0) == pytest.approx(0.03)
-    assert interval.half_width(2.0) == pytest.approx(0.015)
-    assert stats.Interval(0.0, 0.0, 0.95).half_width(0.0) == math.inf
-    assert stats.Interval(-1.0, -1.0, 0.95).half_width(-1.0) == math.inf
+    assert interval.reach(1.0) == pytest.approx(0.04)
+    assert interval.reach(1.02) == pytest.approx(0.04 / 1.02)
+    assert stats.Interval(0.0, 0.0, 0.95).reach(0.0) == math.inf
+    assert stats.Interval(-1.0, -1.0, 0.95).reach(-1.0) == math.inf
+
+
+def test_independent_values_count_in_full_and_correlated_ones_for_fewer():
+    random = np.random.default_rng(3)
+    worth = [stats.independent(list(random.normal(size=200))) for _ in range(50)]
+    assert np.mean(worth) > 180 and max(worth) <= 200
+    steps = random.normal(size=4000)
+    values = [0.0]
+    for step in steps:
+        values.append(0.6 * values[-1] + step)
+    # n (1 - r) / (1 + r) with r = 0.6 is n / 4
+    assert stats.independent(values) == pytest.approx(4001 / 4, rel=0.15)
+    assert stats.independent([1.0] * 20) == 20
+    # one huge outlier among independent values is not a correlation
+    assert stats.independent([*random.normal(1, 0.01, 40), 1e6]) > 25
+
+
+def test_an_interval_of_values_worth_fewer_is_wider():
+    values = [float(i) for i in range(1, 41)]
+    full, half = stats.median_interval(values), stats.median_interval(values, 20.4)
+    # 20 independent values: the 6th of 20, so at 6/21 of the values: 6 * 41 // 21 = 11
+    assert (half.low, half.high) == (11.0, 30.0) and full.low > half.low
+    assert stats.median_interval(values, 4.9) is None
+    assert stats.median_interval(values, 400.0) == full
 
 
 @pytest.mark.parametrize(
@@ -97,7 +121,7 @@ def test_summary_by_hand():
     summary = stats.summarize(point(visits=visits, steps=2))
     assert summary.median == pytest.approx(3e-6)
     assert (summary.interval.low, summary.interval.high) == pytest.approx((1e-6, 5e-6))
-    assert (summary.minimum, summary.maximum) == pytest.approx((0.5e-6, 5e-6))
+    assert summary.minimum == pytest.approx(0.5e-6)
     assert (summary.samples, summary.visits) == (10, 5)
     assert summary.p99 is None and summary.modes == [] and summary.invalid is None
 

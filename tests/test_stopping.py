@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pingpong.measure.stopping import is_look, precise, samples_per_visit
-from pingpong.stats import median_interval
+from pingpong.stats import independent, median_interval
 from tests.builders import steady
 
 MOST = 80  # visits in these simulations
@@ -27,9 +27,14 @@ def test_looks_come_after_10_20_40_and_so_on_only():
 
 def test_precise_is_an_interval_within_one_percent():
     # of ten values the interval is from the 2nd to the 9th
-    narrow = [0.5, 0.991, *[1.0] * 6, 1.009, 2.0]  # ±0.9 %
-    wide = [0.5, 0.989, *[1.0] * 6, 1.011, 2.0]  # ±1.1 %
+    narrow = [1.0, 2.0, 1.0, 0.991, 1.0, 1.009, 0.5, 1.0, 1.0, 1.0]  # 0.9 % to either side
+    wide = [1.0, 2.0, 1.0, 0.991, 1.0, 1.011, 0.5, 1.0, 1.0, 1.0]  # 1.1 % above
     assert precise(narrow) and not precise(wide)
+
+
+def test_values_that_come_in_runs_are_not_precise():
+    """The same ten values one after the other: neighbours resemble each other, so they count for fewer."""
+    assert not precise([0.5, 0.991, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.009, 2.0])
 
 
 @pytest.mark.parametrize("n", [0, 1, 5, 9, 11, 15, 19, 21, 30, 39, 50, 79])
@@ -101,8 +106,9 @@ def coverage(streams, truth, most=MOST):
     """The share of the streams (one a row) whose final interval has the truth in it."""
     hits = 0
     for medians in streams.tolist():
-        interval = median_interval(medians[: ended(medians, most)])
-        hits += interval.low <= truth <= interval.high
+        seen = medians[: ended(medians, most)]
+        interval = median_interval(seen, independent(seen))
+        hits += interval is not None and interval.low <= truth <= interval.high
     return hits / len(streams)
 
 
@@ -195,3 +201,27 @@ def test_the_interval_over_consecutive_recorded_visits_does_not_cover():
     intervals = [median_interval(RECORDED[at : at + 40]) for at in starts]
     truth = np.median(RECORDED)
     assert np.mean([i.low <= truth <= i.high for i in intervals]) < 0.6
+
+
+def in_time_order(spacing):
+    """Share of starts in the recording whose interval covers the median of the ten seconds that follow.
+
+    The recording has a visit each 26.6 ms: 376 are ten seconds.
+    """
+    starts = range(0, len(RECORDED) - 400, 7)
+    covered = []
+    for at in starts:
+        visits = RECORDED[at : at + 40 * spacing : spacing].tolist()
+        medians = visits[: ended(visits, 40)]
+        interval = median_interval(medians, independent(medians))
+        truth = np.median(RECORDED[at : at + 376])
+        covered.append(interval is not None and interval.low <= truth <= interval.high)
+    return np.mean(covered)
+
+
+def test_coverage_on_recorded_visits_in_time_order_at_the_distance_that_the_schedule_keeps():
+    assert in_time_order(spacing=10) >= COVERED  # 0.27 s
+
+
+def test_without_that_distance_the_recorded_visits_would_not_cover():
+    assert in_time_order(spacing=1) < 0.85

@@ -6,10 +6,10 @@ import re
 import numpy as np
 import pytest
 
-from pingpong.model import Failure, Mismatch, Payload, Plan, Rank, Warn
+from pingpong.model import Failure, Mismatch, Payload, Rank, Warn
 from pingpong.texts import FORMS, tables
 from pingpong.units import parse_sizes
-from tests.builders import point, session
+from tests.builders import plan, point, session
 
 SIZES = parse_sizes("8:8M")
 
@@ -37,7 +37,7 @@ def realistic(**more):
     warnings = [Warn(code="unbound", text="ranks 0, 1 not bound to a core: the system may move them")]
     failure = Failure(reason="rank 0 on host compute-0123.cluster.example.org: nothing moved for 60 s", exit=124)
     facts = {"status": "partial", "ranks": ranks, "warnings": warnings, "failure": failure}
-    return session(points, plan=Plan(kernels=["blocking"], sizes=SIZES), **(facts | more))
+    return session(points, plan=plan(sizes=SIZES), **(facts | more))
 
 
 def by_hand():

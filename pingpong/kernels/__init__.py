@@ -3,14 +3,28 @@
 Everything else (the choices on the command line, the docs table, the contract test) reads this table.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-# What drives the steps: an iterable that yields False before each step and True before the last one of a
-# visit, so that a kernel which posts receives ahead leaves nothing posted. The lead's takes the time stamps.
-Steps = Iterable[bool]
+
+class Steps(Protocol):
+    """The steps of a visit. A Python loop iterates it: False before each step, True before the last one.
+
+    So a kernel that posts receives ahead leaves nothing posted, and the lead's clock is read between samples
+    without a gap. A loop that is not Python's reads the numbers and appends the `stamps` itself: on the lead
+    samples + 1 readings of the clock in nanoseconds, on the peer none.
+    """
+
+    lead_in: int
+    steps: int
+    samples: int
+    stamps: list[int]
+
+    def __iter__(self) -> Iterator[bool]: ...
+
+
 Loop = Callable[[Steps], None]
 Loops = tuple[Loop, Loop]
 

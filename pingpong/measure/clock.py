@@ -4,6 +4,10 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import chain, pairwise, repeat
 from statistics import median
+from typing import Any
+
+from pingpong.kernels import Factory, Loop
+from pingpong.model import Clock, Harness
 
 NAME = "CLOCK_MONOTONIC, integer nanoseconds (time.perf_counter_ns)"
 READINGS = 2000
@@ -27,40 +31,73 @@ def step_and_cost(clock: Callable[[], float]) -> tuple[float | None, float]:
     return min((b - a for a, b in pairwise(readings) if b > a), default=None), cost
 
 
-def stamped(lead_in: int, steps: int, samples: int, stamps: list[int], clock: Tick) -> Iterator[bool]:
-    """The lead's steps of a visit: one unbroken iteration that stamps the clock before every sample.
+class Block:
+    """The steps of one visit (see `pingpong.kernels.Steps`); with a `tick` it is the lead's and takes stamps.
 
-    `stamps` gets samples + 1 entries in nanoseconds, the last one when the caller asks for more than there is.
-    Costs no Python code per step: the pieces are iterated in C.
+    Costs no Python code per step: the pieces between the stamps are iterated in C.
     """
 
-    def pieces() -> Iterator[Iterator[bool]]:
-        yield repeat(False, lead_in)
-        stamps.append(clock())
-        for _ in range(samples - 1):
-            yield repeat(False, steps)
-            stamps.append(clock())
-        yield repeat(False, steps - 1)
+    def __init__(self, lead_in: int, steps: int, samples: int, tick: Tick | None = None) -> None:
+        self.lead_in, self.steps, self.samples = lead_in, steps, samples
+        self.stamps: list[int] = []
+        self._tick = tick
+
+    def __iter__(self) -> Iterator[bool]:
+        tick = self._tick
+        if tick is None:
+            return chain(repeat(False, self.lead_in + self.steps * self.samples - 1), repeat(True, 1))
+        return chain.from_iterable(self._pieces(tick))
+
+    def _pieces(self, tick: Tick) -> Iterator[Iterator[bool]]:
+        yield repeat(False, self.lead_in)
+        self.stamps.append(tick())
+        for _ in range(self.samples - 1):
+            yield repeat(False, self.steps)
+            self.stamps.append(tick())
+        yield repeat(False, self.steps - 1)
         yield repeat(True, 1)
-        stamps.append(clock())
+        self.stamps.append(tick())
 
-    return chain.from_iterable(pieces())
-
-
-def unstamped(total: int) -> Iterator[bool]:
-    """The peer's steps of a visit."""
-    return chain(repeat(False, total - 1), repeat(True, 1))
+    def seconds(self) -> list[float]:
+        """The samples in seconds."""
+        return [(b - a) / 1e9 for a, b in pairwise(self.stamps)]
 
 
-def harness_cost(run: Callable[[Iterator[bool]], None], clock: Tick) -> tuple[float, float]:
-    """Seconds that a sample and a step of an empty kernel's loop `run` cost, from samples of 1 and 1000 steps."""
+class _Alone:
+    """A link to nobody: for the empty kernel, which never communicates."""
 
-    def sample(steps: int) -> float:
-        stamps: list[int] = []
-        run(stamped(0, steps, 30, stamps, clock))
-        return median(b - a for a, b in pairwise(stamps))
+    def __init__(self) -> None:
+        self.comm, self.other = None, 0
+        self.out: list[Any] = []
+        self.into: list[Any] = []
 
-    # The least of several: what else the machine does is not the harness's cost.
-    short, long = (min(sample(steps) for _ in range(7)) for steps in (1, 1000))
+    def meet(self) -> None:
+        pass
+
+
+def harness(factory: Factory) -> Harness:
+    """What the loops of an empty kernel cost, from samples of 1 and 1000 steps."""
+    with factory(_Alone()) as (run, _):
+        # The least of several: what else the machine does is not the harness's cost.
+        short, long = (min(_sample(run, steps) for _ in range(7)) for steps in (1, 1000))
     per_step = max(0.0, (long - short) / 999)
-    return max(0.0, short - per_step) / 1e9, per_step / 1e9
+    return Harness(sample=max(0.0, short - per_step), step=per_step)
+
+
+def _sample(run: Loop, steps: int) -> float:
+    block = Block(0, steps, 30, now)
+    run(block)
+    return median(block.seconds())
+
+
+def describe(wtime: Callable[[], float], loops: dict[str, Factory]) -> Clock:
+    """The steps and costs of MPI's clock and ours, and of the harness for each of the empty kernel's loops."""
+    wtime_step, _ = step_and_cost(wtime)
+    step, cost = step_and_cost(now)
+    return Clock(
+        name=NAME,
+        wtime_step=wtime_step,
+        step=step / 1e9 if step else None,
+        cost=cost / 1e9,
+        harness={name: harness(factory) for name, factory in loops.items()},
+    )

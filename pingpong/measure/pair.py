@@ -7,8 +7,7 @@ comes back after it; while the steps of a visit run, nothing else is sent.
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from mpi4py import MPI
@@ -16,12 +15,28 @@ from mpi4py import MPI
 from pingpong.kernels import KERNELS, Loops
 from pingpong.measure import payload
 from pingpong.measure.buffers import Buffers, Bytes, message
-from pingpong.measure.clock import Tick, now, stamped, unstamped
+from pingpong.measure.clock import Block, Tick, now
 from pingpong.model import Mismatch, Point
 
+ORDER, REPORT, MEET = range(3)  # tags
 OPEN, VISIT, END = range(3)
-_ORDER = 7
 _REPORT = 5
+
+
+class Order(NamedTuple):
+    """What the lead tells the peer; `first` is a point's index, or the exit code; patience in milliseconds."""
+
+    op: int
+    first: int = 0
+    number: int = 0
+    steps: int = 0
+    lead_in: int = 0
+    samples: int = 0
+    patience: int = 30_000
+
+
+def _milli(seconds: float) -> int:
+    return int(seconds * 1000)
 
 
 class PairLink:
@@ -33,7 +48,7 @@ class PairLink:
         self._control = control
 
     def meet(self) -> None:
-        self._control.Sendrecv(b"", self.other, OPEN, bytearray(), self.other, OPEN)
+        self._control.Sendrecv(b"", self.other, MEET, bytearray(), self.other, MEET)
 
 
 @dataclass
@@ -78,37 +93,35 @@ class Lead(End):
 
     def open(self, point: Point, patience: float) -> None:
         """Open the next point on both ends; it gets the next index."""
-        self._order(OPEN, patience=patience)
+        self._send(Order(OPEN, patience=_milli(patience)))
         self._open(point)
 
     def visit(
         self, index: int, number: int, steps: int, lead_in: int, samples: int, patience: float
     ) -> tuple[list[float], list[Mismatch]]:
-        """Make a visit to the point `index`: `samples` times in seconds, and the payloads that were wrong."""
-        self._order(VISIT, index, number, steps, lead_in, samples, patience)
+        """Make a visit to the point `index`: `samples` times in seconds, and the payloads that were wrong.
+
+        `patience` is what the watchdogs allow, in seconds. Raises MPI.Exception.
+        """
+        self._send(Order(VISIT, index, number, steps, lead_in, samples, _milli(patience)))
         opened = self._opened[index]
         self._prepare(opened, number)
-        stamps: list[int] = []
-        opened.loops[0](stamped(lead_in, steps, samples, stamps, self.tick))
-        seconds = [(b - a) / 1e9 for a, b in pairwise(stamps)]
+        block = Block(lead_in, steps, samples, self.tick)
+        opened.loops[0](block)
         wrong = [_mismatch(self._me, number, payload.first_wrong(opened.into, self._other, number))]
         report = np.empty(_REPORT, np.int64)
-        self._control.Recv([report, MPI.INT64_T], self._other, VISIT)
+        self._control.Recv([report, MPI.INT64_T], self._other, REPORT)
         wrong.append(_mismatch(self._other, number, tuple(report[1:].tolist()) if report[0] else None))
-        return seconds, [w for w in wrong if w]
+        return block.seconds(), [w for w in wrong if w]
 
     def end(self, code: int) -> None:
         """Close all points on both ends and tell the peer the exit code."""
-        self._order(END, code)
+        self._send(Order(END, code))
         self._close()
 
-    def _order(self, op: int, *rest: int | float, patience: float = 30.0) -> None:
-        *numbers, patience = rest if op == VISIT else (*rest, patience)
-        order = np.zeros(_ORDER, np.int64)
-        order[: len(numbers) + 1] = [op, *numbers]
-        order[-1] = int(patience * 1000)
-        self._watch(patience)
-        self._control.Send([order, MPI.INT64_T], self._other, OPEN)
+    def _send(self, order: Order) -> None:
+        self._watch(order.patience / 1000)
+        self._control.Send([np.array(order, np.int64), MPI.INT64_T], self._other, ORDER)
 
 
 class Peer(End):
@@ -116,26 +129,28 @@ class Peer(End):
 
     def serve(self, points: list[Point]) -> int:
         """Follow the lead's orders until it ends the run; returns the exit code. `points` as the lead has them."""
-        order = np.empty(_ORDER, np.int64)
+        numbers = np.empty(len(Order._fields), np.int64)
         while True:
-            self._control.Recv([order, MPI.INT64_T], self._other, OPEN)
-            op, first, number, steps, lead_in, samples, patience = order.tolist()
+            self._control.Recv([numbers, MPI.INT64_T], self._other, ORDER)
+            order = Order(*numbers.tolist())
             # The lead watches too and is nearer to the facts: let it speak first.
-            self._watch(patience / 1000 + 1.0)
-            if op == OPEN:
+            self._watch(order.patience / 1000 + 1.0)
+            if order.op == OPEN:
                 self._open(points[len(self._opened)])
-            elif op == VISIT:
-                self._visit(self._opened[first], number, lead_in + steps * samples)
+            elif order.op == VISIT:
+                self._visit(
+                    self._opened[order.first], order.number, Block(order.lead_in, order.steps, order.samples)
+                )
             else:
                 self._close()
-                return int(first)
+                return order.first
 
-    def _visit(self, opened: _Opened, number: int, total: int) -> None:
+    def _visit(self, opened: _Opened, number: int, block: Block) -> None:
         self._prepare(opened, number)
-        opened.loops[1](unstamped(total))
+        opened.loops[1](block)
         wrong = payload.first_wrong(opened.into, self._other, number)
         report = np.array([1, *wrong] if wrong else [0] * _REPORT, np.int64)
-        self._control.Send([report, MPI.INT64_T], self._other, VISIT)
+        self._control.Send([report, MPI.INT64_T], self._other, REPORT)
 
 
 def _mismatch(rank: int, visit: int, found: tuple[int, ...] | None) -> Mismatch | None:

@@ -13,10 +13,11 @@ from statistics import median
 from typing import Protocol
 
 from pingpong.measure.stopping import FEWEST_VISITS, precise, samples_per_visit
-from pingpong.model import Clock, Mismatch, Plan, Point, Visit, Warn
+from pingpong.model import Clock, Harness, Mismatch, Plan, Point, Visit, Warn
 from pingpong.stats import HARNESS_LIMIT
 
 SAMPLES = 30  # in a visit, if time allows
+SPACING = 0.25  # seconds from one visit of a point to its next
 PASSES = 20  # that the budget should allow, so that most points get past the second look
 RESOLUTION_LIMIT = 0.001  # of a sample
 LONG_LEAD_IN = 0.02  # seconds: above it one untimed step has to do
@@ -30,6 +31,13 @@ DURATION_SAMPLE = 1e-3  # seconds: keeps a file of a long watch small
 STALL = 6.0  # seconds without progress that no working link needs, beside twenty times what was expected
 
 
+def spin(seconds: float) -> None:
+    """Wait without sleeping: an idle core would lower its clock rate and be slow to wake up."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        pass
+
+
 class Field(Protocol):
     """The lead's end of a pair, or what stands for it in a test."""
 
@@ -37,19 +45,25 @@ class Field(Protocol):
 
     def visit(
         self, index: int, number: int, steps: int, lead_in: int, samples: int, patience: float
-    ) -> tuple[list[float], list[Mismatch]]: ...
+    ) -> tuple[list[float], list[Mismatch]]:
+        """`samples` times of `steps` steps in seconds, after `lead_in` untimed steps, and wrong payloads."""
+        ...
 
 
 class Record(Protocol):
     """Where the schedule says what happened, between visits."""
 
-    def patience(self, seconds: float) -> None: ...
+    def patience(self, seconds: float) -> None:
+        """The next word may take so long."""
 
-    def point(self, point: Point) -> None: ...
+    def point(self, point: Point) -> None:
+        """The next point, which gets the next index."""
 
-    def visit(self, index: int, visit: Visit, ok: bool) -> None: ...
+    def visit(self, index: int, visit: Visit, ok: bool) -> None:
+        """A finished visit; `ok` if its payloads were right."""
 
-    def update(self, index: int, point: Point) -> None: ...
+    def update(self, index: int, point: Point) -> None:
+        """What is known of a point besides its visits has changed."""
 
 
 @dataclass
@@ -71,9 +85,10 @@ class Schedule:
         record: Record,
         clock: Clock,
         now: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = spin,
     ) -> None:
         self._plan, self.points, self._field, self._record = plan, points, field, record
-        self._clock, self._now = clock, now
+        self._clock, self._now, self._pause = clock, now, pause
         self._random = random.Random(plan.seed)
         self._cost: dict[int, _Cost] = {}
         self._medians: list[list[float]] = [[] for _ in points]
@@ -98,21 +113,22 @@ class Schedule:
     def _classic(self) -> None:
         """One timed step a size in the order of the log, and nothing before it."""
         for index, point in enumerate(self.points):
-            self._open(index)
+            patience = self._first_patience(index)
+            self._record.patience(patience)
+            self._field.open(point, patience)
+            self._record.point(point)
             self._visit(index, 1)
             point.first = point.visits[0].seconds[0]
+            self._cost[index] = _Cost(0.0, max(point.first, 1e-9))
             self._stop(index, "once")
 
     # Calibration
-
-    def _open(self, index: int) -> None:
-        self._field.open(self.points[index], self._first_patience(index))
-        self._record.point(self.points[index])
 
     def _calibrate(self, index: int) -> None:
         """Find how many steps make a sample, how many steps lead in, and what a visit costs."""
         point = self.points[index]
         patience = self._first_patience(index)
+        self._record.patience(patience)
         self._field.open(point, patience)
         (point.first,), wrong = self._field.visit(index, 0, 1, 0, 1, patience)
         self._note(index, wrong)
@@ -121,7 +137,6 @@ class Schedule:
         self._cost[index] = _Cost(cost.fixed + point.lead_in * cost.step, cost.step)
         point.samples = SAMPLES
         self._record.point(point)
-        self._record.patience(self._patience(point, self._visit_time(index, SAMPLES)))
 
     def _block(self, index: int, first: float) -> tuple[int, _Cost]:
         """The fewest steps that make a long enough sample, and the cost of a visit without lead-in.
@@ -133,12 +148,13 @@ class Schedule:
         while True:
             lead_in, samples = (0, 1) if sample > SLOW else (steps, 3)
             began = self._now()
-            patience = self._patience(self.points[index], 4 * max(sample, first, 0.0))
+            patience = self._patience(self.points[index], 4 * max(sample, first))
+            self._record.patience(patience)
             seconds, wrong = self._field.visit(index, 0, steps, lead_in, samples, patience)
             self._note(index, wrong)
             spent, total = self._now() - began, lead_in + samples * steps
             sample = median(seconds)
-            needed = self._sample_needed(sample / steps)
+            needed = self._sample_needed(self._harness(self.points[index]), sample / steps)
             if sample >= needed or steps >= MOST_STEPS or spent > LONG_TRIAL:
                 break
             steps = _grown(steps, sample, needed)
@@ -151,20 +167,22 @@ class Schedule:
     def _note(self, index: int, wrong: list[Mismatch]) -> None:
         self.points[index].payload.wrong += wrong
 
-    def _sample_needed(self, step: float) -> float:
+    def _harness(self, point: Point) -> Harness:
+        return self._clock.harness.get(point.loop, Harness(sample=0.0, step=0.0))
+
+    def _sample_needed(self, harness: Harness, step: float) -> float:
         """Seconds that a sample must last for clock and harness to be small in it."""
         if self._plan.method == "duration":
             return DURATION_SAMPLE
-        clock = self._clock
-        resolution = (clock.step or math.inf) / RESOLUTION_LIMIT
+        resolution = (self._clock.step or math.inf) / RESOLUTION_LIMIT
         # steps * step >= (per sample + steps * per step) / limit, solved for steps * step
-        share = 1 - clock.harness_step / HARNESS_LIMIT / step if step > 0 else 0.0
-        harness = clock.harness_sample / HARNESS_LIMIT / share if share > 0.1 else 0.0
-        return max(resolution, harness)
+        share = 1 - harness.step / HARNESS_LIMIT / step if step > 0 else 0.0
+        return max(resolution, harness.sample / HARNESS_LIMIT / share if share > 0.1 else 0.0)
 
     def _warn_of_harness(self, index: int) -> None:
         point, step = self.points[index], median(self._medians[index])
-        cost = self._clock.harness_sample / point.steps + self._clock.harness_step
+        harness = self._harness(point)
+        cost = harness.sample / point.steps + harness.step
         if step > 0 and cost > HARNESS_LIMIT * step:
             text = f"the harness costs {100 * cost / step:.1f} % of a sample, more than 1 %"
             point.warnings.append(Warn(code="harness", text=text))
@@ -172,15 +190,16 @@ class Schedule:
     # Patience: how long the watchdogs wait
 
     def _patience(self, point: Point, expected: float) -> float:
-        return STALL + 20 * expected + 4 * point.size / 1e8  # the last: writing and checking payloads
+        return STALL + 20 * max(expected, 0.0) + 4 * point.size / 1e8  # the last: writing and checking payloads
 
     def _first_patience(self, index: int) -> float:
-        """Before a size is known: what the size before it leads to expect, or 250 kB/s for the first."""
-        point, before = self.points[index], self.points[index - 1] if index else None
-        if before is None or before.kernel != point.kernel or index - 1 not in self._cost:
-            return 30 + 4 * point.size / 1e6
-        growth = max(1.0, point.size / max(before.size, 64))
-        return self._patience(point, 4 * growth * self._cost[index - 1].step)
+        """Before a size is known: what the nearest size leads to expect, or 250 kB/s for the very first point."""
+        size = self.points[index].size
+        if not self._cost:
+            return 30 + 4 * size / 1e6
+        nearest = min(self._cost, key=lambda i: (abs(self.points[i].size - size), -i))
+        growth = max(1.0, size / max(self.points[nearest].size, 64))
+        return self._patience(self.points[index], 4 * growth * self._cost[nearest].step)
 
     def _visit_time(self, index: int, samples: int) -> float:
         cost = self._cost.get(index, _Cost(0.0, 0.0))
@@ -207,15 +226,23 @@ class Schedule:
 
     def _stop(self, index: int, why: str) -> None:
         self.points[index].stop = why
-        self._warn_of_harness(index)
+        if self._plan.method != "classic":  # where a sample is one step, as it was then
+            self._warn_of_harness(index)
         self._record.update(index, self.points[index])
 
     def _passes(self) -> None:
         """Visit all unfinished points in a new random order, again and again."""
         self._share_the_budget()
-        active, passes = list(range(len(self.points))), 0
+        active, passes, next_pass = list(range(len(self.points))), 0, 0.0
+        self._record.patience(
+            max(self._patience(p, self._visit_time(i, p.samples)) for i, p in enumerate(self.points))
+        )
         while active:
+            # Visits that follow each other closely see the same moment of the machine: see docs/design.md.
+            if self._plan.method == "visits":
+                self._pause(max(0.0, next_pass - self._now()))
             began = self._now()
+            next_pass = began + SPACING
             self._random.shuffle(active)
             for index in active:
                 self._visit(index, self._samples(index))

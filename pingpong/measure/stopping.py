@@ -1,10 +1,11 @@
 """When a point has been visited often enough. Pure functions over visit medians: no clock, no MPI."""
 
 from collections.abc import Sequence
+from statistics import median
 
-from pingpong.stats import median_interval
+from pingpong.stats import independent, median_interval
 
-TOLERANCE = 0.01  # half the interval's width as a fraction of the median
+TOLERANCE = 0.01  # of the median, to either side
 FIRST_LOOK = 10
 FEWEST_VISITS = 5
 
@@ -19,9 +20,8 @@ def precise(medians: Sequence[float]) -> bool:
     """True at a look at which the interval of the median is within ±1 %."""
     if not is_look(len(medians)):
         return False
-    interval = median_interval(list(medians))
-    middle = sorted(medians)[len(medians) // 2]
-    return interval is not None and interval.half_width(middle) <= TOLERANCE
+    interval = median_interval(medians, independent(medians))
+    return interval is not None and interval.reach(median(medians)) <= TOLERANCE
 
 
 def samples_per_visit(costs: Sequence[tuple[float, float]], most: int, seconds: float) -> list[int]:

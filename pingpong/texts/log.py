@@ -12,21 +12,30 @@ from pingpong.model import Point, Run, Session
 from pingpong.units import MB, MICRO, duration, printable, significant, size_text
 
 
-def text(session: Session, finished: bool = True) -> str:
-    """The log of a session. With `finished` False the part of it that will not change any more."""
+def text(session: Session) -> str:
+    """The log of a session."""
     lines: list[str] = []
     for run in session.runs:
-        lines += _run(run, finished)
+        lines += _run(run)
+    return _joined(lines)
+
+
+def more(run: Run, start: int) -> tuple[str, int]:
+    """What a growing watch adds to its log from visit `start` on, and where to go on; its beginning if that is 0.
+
+    The current second is left for the next time: it may grow.
+    """
+    lines, end = _seconds(run.points[0], start, finished=False)
+    return _joined((_watch_head(run) if start == 0 and end else []) + lines), end
+
+
+def _joined(lines: list[str]) -> str:
     return "".join(printable(line) + "\n" for line in lines)
 
 
-def _run(run: Run, finished: bool) -> list[str]:
-    watched = run.plan is not None and run.plan.method == "duration"
-    lines = head(run)
-    if watched and run.points:
-        lines += _seconds(run.points[0], finished)
-    if not finished:
-        return lines
+def _run(run: Run) -> list[str]:
+    watched = run.plan is not None and run.plan.method == "duration" and run.points
+    lines = [*_watch_head(run), *_seconds(run.points[0], 0, finished=True)[0]] if watched else head(run)
     for number, kernel in enumerate(dict.fromkeys(p.kernel for p in run.points)):
         points = [p for p in run.points if p.kernel == kernel]
         # The log's first section has no title; another kernel in its place gets one.
@@ -104,19 +113,32 @@ def _usec(step: float) -> str:
     return whole if whole != "0" else significant(step / MICRO, 3)
 
 
-def _seconds(point: Point, finished: bool) -> list[str]:
-    """A line for each second of a watch; the last one only when it is over."""
-    lines = ["", f"  {title(point.kernel)}, {size_text(point.size)} bytes, every second", ""]
-    seconds: dict[int, list[float]] = {}
-    for visit in point.visits:
+def _watch_head(run: Run) -> list[str]:
+    point = run.points[0]
+    return [*head(run), "", f"  {title(point.kernel)}, {size_text(point.size)} bytes, every second", ""]
+
+
+def _seconds(point: Point, start: int, finished: bool) -> tuple[list[str], int]:
+    """A line for each second of a watch from visit `start` on, and the first visit that is in none of them."""
+    lines: list[str] = []
+    times: list[float] = []
+    current = 0
+    for index in range(start, len(point.visits)):
+        visit = point.visits[index]
         second = int(visit.t0 - point.visits[0].t0)
-        seconds.setdefault(second, []).extend(s / point.steps for s in visit.seconds)
-    complete = list(seconds.items()) if finished else list(seconds.items())[:-1]
-    return lines + [_second(point, second, times) for second, times in complete]
+        if times and second != current:
+            lines.append(_second(point, current, times))
+            start, times = index, []
+        current = second
+        times += [s / point.steps for s in visit.seconds] or [0.0]
+    if finished and times:
+        lines.append(_second(point, current, times))
+        start = len(point.visits)
+    return lines, start
 
 
 def _second(point: Point, second: int, times: list[float]) -> str:
-    if not times or min(times) <= 0:
+    if min(times) <= 0:
         return f"{second:6d} s  no valid time: the clock stood still or stepped back"
     step = median(times)
     low, middle, high = (significant(value / MICRO, 3) for value in (min(times), step, max(times)))

@@ -8,10 +8,11 @@ from typing import Any
 
 import msgspec
 
-from pingpong import stats
+from pingpong import stats, units
 from pingpong.model import Point, Run, Session
+from pingpong.stats import Interval
 from pingpong.texts import log
-from pingpong.units import MB, MICRO, printable, significant, size_text
+from pingpong.units import MB, printable, significant, size_text
 
 WIDTH = 80
 
@@ -33,7 +34,7 @@ def _row(run: Run, point: Point) -> dict[str, Any]:
 
     return {
         "launch": run.launch,
-        "transport": run.transport,
+        "transport": run.transport.name if run.transport else None,
         "kernel": point.kernel,
         "loop": point.loop,
         "size": point.size,
@@ -53,7 +54,7 @@ def _row(run: Run, point: Point) -> dict[str, Any]:
         "stop": point.stop,
         "modes": [{"seconds": time(m.value), "share": round(m.share, 3)} for m in summary.modes],
         "invalid": summary.invalid,
-        "wrong_payloads": len(point.payload.wrong),
+        "wrong_payloads": len({wrong.visit for wrong in point.payload.wrong}),
         "warnings": [warn.text for warn in point.warnings],
     }
 
@@ -82,14 +83,14 @@ _COLUMNS = ("bytes", "µs", "±%", "p99", "MB/s", "both", "samples", "visits", "
 
 def _cells(row: dict[str, Any]) -> list[str]:
     def micros(value: float | None) -> str:
-        return significant(value / MICRO, 3) if value else "-"
+        return units.micros(value) if value else "-"
 
     def rate(value: float | None) -> str:
         return significant(value / MB, 4) if value is not None else "-"
 
     width = "-"
     if row["low"] and row["seconds"]:
-        width = f"{100 * (row['high'] - row['low']) / 2 / row['seconds']:.1f}"
+        width = f"{100 * Interval(row['low'], row['high'], 0).reach(row['seconds']):.1f}"
     return [
         size_text(row["size"]),
         micros(row["seconds"]),
@@ -117,7 +118,7 @@ def _notes(rows_: list[dict[str, Any]]) -> list[str]:
     for row in rows_:
         size = size_text(row["size"])
         if row["modes"]:
-            parts = [f"{significant(m['seconds'] / MICRO, 3)} µs ({100 * m['share']:.0f} %)" for m in row["modes"]]
+            parts = [f"{units.micros(m['seconds'])} µs ({100 * m['share']:.0f} %)" for m in row["modes"]]
             lines.append(f"{size}: visits fall into modes: {', '.join(parts)}")
         if row["invalid"]:
             lines.append(f"{size}: {row['invalid']}")

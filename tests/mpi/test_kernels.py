@@ -9,7 +9,7 @@ from mpi4py import MPI
 from pingpong.kernels import KERNELS
 from pingpong.measure import payload
 from pingpong.measure.buffers import Buffers
-from pingpong.measure.clock import unstamped
+from pingpong.measure.clock import Block
 from pingpong.measure.pair import PairLink
 
 from .counting import CountingComm
@@ -37,7 +37,7 @@ class Pair:
         self.opened = self.kernel.loops[loop](self.link)
 
     def run(self, loops, steps):
-        loops[self.me](unstamped(steps))
+        loops[self.me](Block(0, steps, 1))
 
 
 CONTROL = MPI.COMM_WORLD.Dup() if MPI.Is_initialized() else None

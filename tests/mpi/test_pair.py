@@ -13,7 +13,7 @@ from pingpong.model import Clock
 
 pytestmark = pytest.mark.mpi(min_size=2)
 
-CLOCK = Clock(name="test", wtime_step=5e-8, step=5e-8, cost=5e-8, harness_sample=2e-7, harness_step=7e-9)
+CLOCK = Clock(name="test", wtime_step=5e-8, step=5e-8, cost=5e-8)
 COMM = MPI.COMM_WORLD.Dup() if MPI.Is_initialized() else None
 CONTROL = MPI.COMM_WORLD.Dup() if MPI.Is_initialized() else None
 
@@ -65,7 +65,7 @@ def test_classic_makes_one_timed_step_a_size_in_order():
 class Corrupting(pairs.Peer):
     """A peer whose byte 5 of every arriving message is wrong."""
 
-    def _visit(self, opened, number, total):
+    def _visit(self, opened, number, block):
         honest = payload.first_wrong
 
         def spoiled(into, sender, visit):
@@ -74,7 +74,7 @@ class Corrupting(pairs.Peer):
 
         payload.first_wrong = spoiled
         try:
-            super()._visit(opened, number, total)
+            super()._visit(opened, number, block)
         finally:
             payload.first_wrong = honest
 

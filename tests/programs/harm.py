@@ -57,19 +57,12 @@ def slow_link(pair, payload):
     """The peer answers as a link of 1 Gbit/s and 20 µs would: 8 MiB takes 134 ms a step."""
     honest = pair.Peer._visit
 
-    def late(self, opened, number, total):
-        run, size = opened.loops[1], opened.into[0].size
+    def late(self, opened, number, block):
+        def delayed(steps):
+            for last in steps:
+                time.sleep(2 * (opened.into[0].size / 125e6 + 20e-6))
+                yield last
 
-        def with_delay(steps):
-            def delayed():
-                for last in steps:
-                    time.sleep(2 * (size / 125e6 + 20e-6))
-                    yield last
-
-            run(delayed())
-
-        opened.loops, kept = (opened.loops[0], with_delay), opened.loops
-        honest(self, opened, number, total)
-        opened.loops = kept
+        honest(self, opened, number, delayed(block))
 
     pair.Peer._visit = late
