@@ -184,7 +184,7 @@ class Schedule:
         harness = self._harness(point)
         cost = harness.sample / point.steps + harness.step
         if step > 0 and cost > HARNESS_LIMIT * step:
-            text = f"the harness costs {100 * cost / step:.1f} % of a sample, more than 1 %"
+            text = "the harness costs more than 1 % of a sample"
             point.warnings.append(Warn(code="harness", text=text))
 
     # Patience: how long the watchdogs wait

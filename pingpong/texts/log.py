@@ -147,7 +147,11 @@ def _second(point: Point, second: int, times: list[float]) -> str:
 
 
 def closing(run: Run) -> list[str]:
-    lines = [f"# warning: {p.kernel} {size_text(p.size)}: {w.text}" for p in run.points for w in p.warnings]
+    sizes: dict[tuple[str, str], list[str]] = {}
+    for point in run.points:
+        for warn in point.warnings:
+            sizes.setdefault((point.kernel, warn.text), []).append(size_text(point.size))
+    lines = [f"# warning: {kernel} {', '.join(at)}: {text}" for (kernel, text), at in sizes.items()]
     lines = ["", *lines, ""] if lines else [""]
     best = stats.headline(run.points)
     if best and math.isfinite(best.latency):
