@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pingpong import __version__
+from pingpong.say import open_streams, say
+from pingpong.say import show as show_text
 from pingpong.units import SIZE_HELP, UnitError
 
 if TYPE_CHECKING:
@@ -20,14 +22,19 @@ USAGE = 2
 
 def main(args: list[str] | None = None) -> int:
     """Run the command line and return its exit code; never raises for what a user did."""
+    open_streams()
     try:
         code = cli.main(args, prog_name="pingpong", standalone_mode=False)
     except click.ClickException as error:
-        message = error.format_message().rstrip(".")
-        print(f"pingpong: {message}", file=sys.stderr)
+        say(error.format_message().rstrip("."))
         return error.exit_code
-    except click.exceptions.Abort:
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        say("interrupted (Ctrl-C); nothing was measured")
         return 130
+    except OSError as error:
+        show_text("")  # if it was stdout that has no room, say so in the usual words
+        say(f"{error.filename or 'cannot go on'}: {error.strerror or error}")
+        return 1
     return code if isinstance(code, int) else 0
 
 
@@ -51,9 +58,12 @@ def _positive(_context: click.Context, _parameter: click.Parameter, value: float
 
 def _words(_context: click.Context, _parameter: click.Parameter, value: str) -> list[str]:
     try:
-        return shlex.split(value)
+        words = shlex.split(value)
     except ValueError as error:
         raise click.BadParameter(f"{value!r} cannot be split into words: {error}") from None
+    if {"-n", "-np", "--np", "-c"} & set(words):
+        raise click.BadParameter("the number of ranks is always 2: leave out -n")
+    return words
 
 
 @cli.command()
@@ -106,7 +116,7 @@ def run(form: str, output: Path | None, here: bool | None, worker: str | None, *
 
         orders = msgspec.json.decode(worker)
         plan = store.from_builtins(orders["plan"], Plan)
-        return rank.main(Request(plan, output, orders["command"], show=None))
+        return rank.main(Request(plan, output, orders["command"], show=None, id=orders["id"]))
     try:
         plan = plans.make(
             kernels=options["kernels"],
@@ -121,7 +131,10 @@ def run(form: str, output: Path | None, here: bool | None, worker: str | None, *
     except (plans.PlanError, UnitError) as error:
         raise click.UsageError(str(error)) from None
     asked = {name: options[name] for name in ("mpiexec_args", "quiet", "verbose")}
-    asked["time_limit"] = options["time_limit"] or max(3600.0, 2 * (plan.seconds or 0.0))
+    watch = plan.seconds or 0.0
+    asked["time_limit"] = options["time_limit"] or max(3600.0, 2 * watch)
+    if watch > asked["time_limit"]:
+        raise click.UsageError(f"-D {watch:g} is longer than --time-limit {asked['time_limit']:g}")
     request = Request(plan, output, command, show=_Printer(form), **asked)
     if here if here is not None else launchers.started_by(os.environ) is not None:
         from pingpong import worker as rank
@@ -130,23 +143,6 @@ def run(form: str, output: Path | None, here: bool | None, worker: str | None, *
     from pingpong import controller
 
     return controller.run(request)
-
-
-def _print(text: str) -> None:
-    """To stdout. Whoever reads it may go away (head, less) or have no room: the result is in its file."""
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _silence()
-    except OSError as error:
-        _silence()
-        print(f"pingpong: cannot print: {error.strerror}", file=sys.stderr)
-
-
-def _silence() -> None:
-    # What the interpreter still has in its buffer must not fail again when it exits.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Printer:
@@ -161,7 +157,7 @@ class _Printer:
         from pingpong import texts
 
         if finished:
-            _print(texts.FORMS[self._form](session).removeprefix("".join(self._printed)))
+            show_text(texts.FORMS[self._form](session).removeprefix("".join(self._printed)))
             return
         run = session.runs[0] if session.runs else None
         watched = run and run.plan and run.plan.method == "duration"
@@ -169,7 +165,7 @@ class _Printer:
             return
         text, self._next = texts.log.more(run, self._next)
         self._printed.append(text)
-        _print(text)
+        show_text(text)
 
 
 @cli.command()
@@ -188,7 +184,9 @@ def show(file: Path, form: str) -> int:
         raise click.UsageError(str(error)) from None
     except OSError as error:
         raise click.UsageError(f"cannot read {file}: {error.strerror}") from None
-    _print(texts.FORMS[form](session))
+    if not session.runs:
+        raise click.UsageError(f"{file} has no run in it: nothing was measured")
+    show_text(texts.FORMS[form](session))
     return 0
 
 

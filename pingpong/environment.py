@@ -5,6 +5,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
 import socket
 import struct
 import subprocess
@@ -214,6 +215,10 @@ def probe_mpi() -> dict[str, Any]:
     try:
         return dict(json.loads(answer.stdout.splitlines()[-1]))
     except (ValueError, IndexError):
-        lines = answer.stderr.decode(errors="replace").strip().splitlines()
-        telling = [line for line in lines if "Error" in line] or lines[-1:]
-        return {"error": telling[0].strip() if telling else f"exit status {answer.returncode}"}
+        text = answer.stderr.decode(errors="replace").strip()
+        # The exception's own lines: what follows the last frame of the traceback.
+        said = re.split(r"^\w*(?:Error|Exception): ", text, flags=re.MULTILINE)[-1]
+        chosen = [
+            f"{name}={os.environ[name]}" for name in ("MPI4PY_LIBMPI", "MPI4PY_MPIABI") if name in os.environ
+        ]
+        return {"error": ", ".join([*said.splitlines()[:3], *chosen]) or f"exit status {answer.returncode}"}

@@ -65,7 +65,7 @@ def launch(command: list[str], env: dict[str, str], time_limit: float, alive: Ca
         except Terminated as stop:
             ended.signal = stop.number
         finally:
-            with _deaf():
+            with deaf():
                 _end(process, token)
         ended.status = process.returncode
         output.seek(0)
@@ -91,7 +91,7 @@ def _wait(
         if trouble:
             return trouble
         if now - begun > time_limit:
-            return f"the time limit of {time_limit:.0f} s is over"
+            return f"the time limit of {time_limit:g} s is over"
         if now - sign > patience:
             return f"nothing moved for {now - sign:.0f} s"
 
@@ -136,6 +136,7 @@ class _Ranks:
 def _end(process: "subprocess.Popen[bytes]", token: str) -> None:
     """End the process if it runs, and whatever it started here: politely, then for sure."""
     deadline = time.monotonic() + KILL
+    shared = _shared_memory(ranks(token))
     if process.poll() is None:
         _signal_group(process.pid, signal.SIGTERM)
         # A stopped rank cannot act on what mpiexec passes on; woken up, it would go on measuring.
@@ -156,6 +157,20 @@ def _end(process: "subprocess.Popen[bytes]", token: str) -> None:
         time.sleep(0.02)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(1.0)
+    for path in shared:
+        path.unlink(missing_ok=True)
+
+
+def _shared_memory(pids: list[int]) -> set[Path]:
+    """Segments that ranks which are killed would leave behind, in the node's memory until somebody finds them."""
+    found = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines():
+                path = line.partition("/")[2]
+                if path.startswith("dev/shm/") and not path.endswith("(deleted)"):
+                    found.add(Path("/" + path))
+    return found
 
 
 def ranks(token: str) -> list[int]:
@@ -224,8 +239,8 @@ def _signals() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _deaf() -> Iterator[None]:
-    """A second Ctrl-C must not interrupt the cleaning up."""
+def deaf() -> Iterator[None]:
+    """Ignore the signals that end a launch: a second Ctrl-C must not interrupt the cleaning up."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
     try:

@@ -126,9 +126,10 @@ class Launcher:
 
     def environment(self) -> dict[str, str]:
         """What the launcher needs of its environment here, beside what is there."""
+        needs = {} if "HOME" in os.environ else {"HOME": _home()}
         if self.family.name == "Open MPI" and os.geteuid() == 0:
-            return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        return {}
+            needs |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        return needs
 
 
 def find(mpi: str, version: str, path: str) -> Launcher:
@@ -152,10 +153,15 @@ def find(mpi: str, version: str, path: str) -> Launcher:
     )
 
 
+def _home() -> str:
+    return os.path.expanduser("~")  # noqa: PTH111  (Path raises where the user is not known)
+
+
 def identify(path: Path) -> Launcher | None:
     """What `mpiexec --version` says it is, or None."""
     try:
-        said = subprocess.run([path, "--version"], capture_output=True, timeout=20, check=False)
+        env = {"HOME": _home()} | os.environ  # Open MPI's does not even tell its version without
+        said = subprocess.run([path, "--version"], env=env, capture_output=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     text = said.stdout.decode(errors="replace")

@@ -4,9 +4,14 @@ Units are seconds and bytes. The file format is these classes as JSON; `docs/res
 Every record keeps the keys that it does not know (`unknown`), so that a file of a newer version survives.
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+
+# A file may come from anywhere: figures that no run can have are refused when it is read.
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+Several = Annotated[int, msgspec.Meta(ge=1, le=2**62)]
+Seconds = Annotated[float, msgspec.Meta(ge=-1e9, le=1e9)]
 
 SCHEMA = 1
 # 1 (0.1.0): first version. Additions that an old reader may ignore do not change the number.
@@ -114,8 +119,8 @@ class Connection(Record):
 class Visit(Record):
     """Consecutive samples; `t0` is seconds since the run started measuring."""
 
-    t0: float
-    seconds: list[float]
+    t0: Seconds
+    seconds: list[Seconds]
 
 
 class Printed(Record):
@@ -158,14 +163,14 @@ class Point(Record):
 
     kernel: str
     loop: str
-    size: int
-    messages: int
-    directions: int
+    size: Count
+    messages: Count
+    directions: Several
     time: str
-    legs: int | None = None
-    steps: int = 1
-    lead_in: int = 0
-    samples: int = 0
+    legs: Several | None = None
+    steps: Several = 1
+    lead_in: Count = 0
+    samples: Count = 0
     params: dict[str, Any] = {}
     lead: int | None = None
     peer: int | None = None

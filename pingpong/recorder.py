@@ -6,12 +6,13 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from uuid import uuid4
 
 from msgspec import structs
 
 from pingpong import store
 from pingpong.model import DEFINITIONS, SCHEMA, Failure, Point, Run, Session, Visit
+from pingpong.request import Request
+from pingpong.units import printable
 
 LOCKED = 2.0  # seconds that the watchdog waits for a line to be finished
 
@@ -35,8 +36,12 @@ class Recorder:
         """Write the heads of session and run."""
         runs, self.session.runs = self.session.runs, []
         points, self.run.points = self.run.points, []
-        self._write("session", self.session)
-        self._write("run", self.run)
+        try:
+            self._write("session", self.session)
+            self._write("run", self.run)
+        except OSError:
+            self.path.unlink()  # nothing is measured yet, and an empty file would be in the way of the next try
+            raise
         self.session.runs, self.run.points = runs, points
 
     def patience(self, seconds: float) -> None:
@@ -95,34 +100,46 @@ class Recorder:
             interrupt()
 
 
-def claim(output: Path | None, folder: Path) -> Path:
-    """The path of a result that does not exist yet: `output`, or a new name in `folder`.
+def claim(output: Path | None) -> Path:
+    """The path of a result that does not exist yet: `output`, or a new name in the working folder.
 
-    Raises FileExistsError, FileNotFoundError, NotADirectoryError or PermissionError before anything is measured.
+    Raises OSError with one sentence, before anything is measured.
     """
+    try:
+        folder = Path.cwd()
+    except OSError:
+        raise FileNotFoundError("the current folder no longer exists; go to another one") from None
     if output is None:
         stamp = time.strftime("pingpong-%Y%m%d-%H%M%S")
         names = [f"{stamp}.json", *(f"{stamp}-{n}.json" for n in range(2, 100))]
         output = next(folder / name for name in names if not (folder / name).exists())
-    if output.exists():
+    try:
+        return _free(output)
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise PermissionError(f"cannot write {output} ({error.strerror}); choose another -o") from None
+
+
+def _free(output: Path) -> Path:
+    if output.is_dir():
+        raise IsADirectoryError(f"{output} is a folder; -o needs the name of a file")
+    if os.path.lexists(output):
         raise FileExistsError(f"{output} exists already; results are never overwritten: choose another -o")
     if not output.parent.is_dir():
         raise FileNotFoundError(f"the folder {output.parent} does not exist; -o needs one that does")
-    probe = output.with_name(f".{output.name}.{os.getpid()}.tmp")
-    try:
-        probe.touch(exist_ok=False)
-        probe.unlink()
-    except OSError as error:
-        raise PermissionError(f"cannot write in {output.parent} ({error.strerror}); choose another -o") from None
+    probe = output.with_name(f".pingpong-{os.getpid()}.tmp")
+    probe.touch(exist_ok=False)
+    probe.unlink()
     return output
 
 
-def new_session(run: Run, command: list[str]) -> Session:
+def new_session(run: Run, request: Request) -> Session:
     """A session with one run."""
     return Session(
         schema=SCHEMA,
-        id=uuid4().hex,
-        command=command,
+        id=request.id,
+        command=[printable(word) for word in request.command],
         seed=run.plan.seed if run.plan else 0,
         definitions=DEFINITIONS,
         runs=[run],

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from uuid import uuid4
 
 from pingpong.model import Plan, Session
 
@@ -26,3 +27,4 @@ class Request:
     mpiexec_args: list[str] = field(default_factory=list)
     quiet: bool = False
     verbose: bool = False
+    id: str = field(default_factory=lambda: uuid4().hex)

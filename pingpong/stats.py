@@ -22,6 +22,7 @@ LEVEL, LEVEL_OF_FEW = 0.945, 0.93
 FEW = 10
 CARRIES = 10  # samples that must lie beyond a percentile before it is given
 HARNESS_LIMIT = 0.01  # of a sample
+SHORTEST = 1e-12  # seconds: no step takes less
 
 Floats = npt.NDArray[np.float64]
 
@@ -161,7 +162,7 @@ def summarize(point: Point) -> Summary:
     if not medians:
         return Summary(None, invalid="no samples")
     samples = np.concatenate([v.seconds for v in point.visits if v.seconds]) / point.steps
-    not_positive = int(np.count_nonzero(~(samples > 0)))
+    not_positive = int(np.count_nonzero(~(samples > SHORTEST)))
     if not_positive:
         return Summary(
             None,

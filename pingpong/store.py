@@ -13,12 +13,12 @@ from typing import Annotated, Any, BinaryIO, Literal, TypeVar
 
 import msgspec
 
-from pingpong.model import SCHEMA, Failure, Point, Record, Run, Session, Visit
+from pingpong.model import SCHEMA, Failure, Point, Record, Run, Seconds, Session, Visit
 
 _JOURNAL = b'{"session":'
 
 _Index = Annotated[int, msgspec.Meta(ge=0)]
-_VisitLine = tuple[_Index, bool, float, list[float]]
+_VisitLine = tuple[_Index, bool, Seconds, list[Seconds]]
 
 R = TypeVar("R", bound=Record)
 
@@ -180,7 +180,7 @@ def check_schema(schema: Any, path: Path) -> None:
 
 def save(session: Session, path: Path) -> None:
     """Replace `path` by the session as JSON, whole or not at all. Raises OSError."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    partial = path.with_name(f".pingpong-{os.getpid()}.tmp")
     try:
         with partial.open("wb") as file:
             file.write(msgspec.json.encode(to_builtins(session)) + b"\n")

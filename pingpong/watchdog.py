@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pingpong.exits import TIMED_OUT
+from pingpong.say import say
 
 
 class Watchdog:
@@ -56,7 +57,7 @@ class Watchdog:
     def _give_up(self, why: str) -> None:
         sentence = f"{self._who}: {why}"
         try:
-            print(f"pingpong: {sentence}", file=sys.stderr, flush=True)
+            say(sentence)
             self._expired(sentence)
         finally:
             os._exit(TIMED_OUT)

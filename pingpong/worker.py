@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import mpi4py
@@ -28,6 +27,7 @@ from pingpong.kernels import KERNELS
 from pingpong.measure.schedule import Schedule
 from pingpong.model import Connection, Failure, Mpi, Rank, Run, Session
 from pingpong.request import Request
+from pingpong.say import say
 from pingpong.watchdog import Watchdog
 
 # The C tools ask for no thread support either; mpi4py's default costs time in every call.
@@ -50,14 +50,14 @@ def main(request: Request) -> int:
     library = _library()
     if start and launchers.foreign(start, MPI.get_vendor()[0]):
         if not start.rank:
-            _say(launchers.wrong_number(start, library, 1))
+            say(launchers.wrong_number(start, library, 1))
         return USAGE
     host = {"rank": environment.rank_facts(0), "facts": environment.host_facts()}
     _initialise()
     world = MPI.COMM_WORLD
     if world.size != 2:
         if world.rank == 0 and not (start and start.rank):
-            _say(launchers.wrong_number(start, library, world.size))
+            say(launchers.wrong_number(start, library, world.size))
         _finalise()
         return USAGE
     rank = _Rank(request, start, host)
@@ -85,10 +85,6 @@ def _finalise() -> None:
     faulthandler.dump_traceback_later(START_LIMIT, exit=True)
     MPI.Finalize()
     faulthandler.cancel_dump_traceback_later()
-
-
-def _say(sentence: str) -> None:
-    print(f"pingpong: {sentence}", file=sys.stderr, flush=True)
 
 
 def _library() -> str:
@@ -125,7 +121,7 @@ class _Rank:
         refused = self._control.bcast(self._prepare(facts, connection) if facts else None)
         if refused:
             if lead:
-                _say(refused)
+                say(refused)
             return USAGE
         self._plan = self._control.bcast(self._plan)
         end = (Lead if lead else Peer)(
@@ -168,13 +164,15 @@ class _Rank:
             if refused:
                 return refused
         run = self._head(ranks, {h["rank"].host: h["facts"] for h in hosts}, connection)
-        session = recorder.new_session(run, self._request.command)
+        session = recorder.new_session(run, self._request)
         try:
-            path = recorder.claim(self._request.output, Path.cwd())
+            path = recorder.claim(self._request.output)
             self._recorder = recorder.Recorder(path, session, self._live() if self._show else None)
             self._recorder.begin()
         except OSError as error:
-            return str(error) if error.errno is None else f"{error.filename}: {error.strerror}"
+            return (
+                str(error) if error.errno is None else f"{self._request.output or 'the result'}: {error.strerror}"
+            )
         return None
 
     def _live(self) -> Callable[[Session], None]:
@@ -223,6 +221,8 @@ class _Rank:
         except OSError as error:  # of the journal: MPI's errors are MPI.Exception
             failure = Failure(reason=f"cannot write the result: {error.strerror}", exit=FAILED)
             record.run.status, record.run.failure = "partial", failure
+            with contextlib.suppress(OSError):
+                record.end(failure)  # shorter than what found no room
         code = exit_code(record.run, failure)
         end.end(code)
         # The peer is free; from here on only a disk can be slow.
@@ -234,12 +234,12 @@ class _Rank:
 
     def _report(self, record: recorder.Recorder, failure: Failure | None) -> None:
         if failure:
-            _say(f"{failure.reason}; what was measured before is kept in {record.path}")
+            say(f"{failure.reason}; what was measured before is kept in {record.path}")
         if self._show:
             self._show(record.session, True)
             for sentence in complaints(record.run):
-                _say(sentence)
-            _say(f"result in {record.path}")
+                say(sentence)
+            say(f"result in {record.path}")
 
     # Ends that nobody planned
 

@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -155,3 +157,144 @@ def test_formats_offered_are_the_forms_there_are():
     from pingpong import cli, texts
 
     assert set(cli.FORMATS) == set(texts.FORMS)
+
+
+FILE = Path(__file__).parent.parent / "results/shm-openmpi-2026-11-30.json"
+
+
+def shell(line, cwd):
+    return subprocess.run(
+        ["sh", "-c", line, PINGPONG, str(FILE)], cwd=cwd, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize("args", ['show "$1"', "kernels", "--help", "run -k blocking -m 8 -n 5 -o r.json"])
+@pytest.mark.parametrize("stream", [">&-", ">/dev/full", "2>&-", "2>/dev/full", "| head -n 1", ">&- 2>&-"])
+def test_a_stream_that_takes_nothing_is_no_traceback_and_stops_no_run(tmp_path, args, stream):
+    done = shell(f'"$0" {args} {stream}', tmp_path)
+    assert "Traceback" not in done.stderr and "Exception" not in done.stderr
+    if args.startswith("run"):
+        assert done.returncode == 0, done.stderr
+        assert run("show", "r.json", cwd=tmp_path).returncode == 0
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["r.json"]
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_an_encoding_without_our_letters_is_no_traceback(encoding):
+    done = subprocess.run(
+        [PINGPONG, "show", str(FILE), "-f", "table"],
+        env=dict(os.environ) | {"PYTHONIOENCODING": encoding},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0 and b"Traceback" not in done.stderr
+
+
+def test_a_name_that_is_not_utf8(tmp_path):
+    name = os.fsdecode(b"\xff\xfe.json")
+    done = run("run", "-k", "blocking", "-m", "8", "-n", "5", "-o", name, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda point: point.update(steps=0),
+        lambda point: point.update(steps=10**400),
+        lambda point: point.update(legs=0),
+        lambda point: point.update(size=-8),
+        lambda point: point.update(visits=[{"t0": 0.0, "seconds": [1e308] * 5}]),
+    ],
+)
+def test_figures_that_no_run_can_have_are_refused(tmp_path, change):
+    data = json.loads(FILE.read_text())
+    change(data["runs"][0]["points"][0])
+    (tmp_path / "x.json").write_text(json.dumps(data))
+    refused(run("show", "x.json", cwd=tmp_path), "x.json")
+
+
+@pytest.mark.parametrize("form", ["log", "table", "markdown", "csv", "json"])
+def test_a_time_too_short_to_be_one_is_named_and_gives_no_rate(tmp_path, form):
+    data = json.loads(FILE.read_text())
+    data["runs"][0]["points"] = data["runs"][0]["points"][:1]
+    data["runs"][0]["points"][0]["visits"] = [{"t0": 0.0, "seconds": [1e-320] * 5}]
+    (tmp_path / "x.json").write_text(json.dumps(data))
+    done = run("show", "x.json", "-f", form, cwd=tmp_path)
+    assert done.returncode == 0 and "clock stood still" in done.stdout
+    assert "inf" not in done.stdout and done.stderr == ""
+
+
+def test_a_working_folder_that_is_gone(tmp_path):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    done = shell(f'cd "{folder}" && rmdir "{folder}" && "$0" run', tmp_path)
+    refused(done, "current folder no longer exists")
+
+
+def test_names_that_are_no_new_file(tmp_path):
+    (tmp_path / "dangling.json").symlink_to("nowhere")
+    refused(run("run", "-o", "dangling.json", cwd=tmp_path), "dangling.json exists")
+    refused(run("run", "-o", ".", cwd=tmp_path), "folder")
+    refused(run("run", "-o", "x" * 300, cwd=tmp_path), "name too long")
+
+
+def test_a_watch_longer_than_the_time_limit(tmp_path):
+    refused(run("run", "-D", "10", "-k", "blocking", "-m", "8", "--time-limit", "4", cwd=tmp_path), "-D", "limit")
+
+
+def test_without_a_home(tmp_path):
+    env = {name: value for name, value in os.environ.items() if name != "HOME"}
+    done = subprocess.run(
+        [PINGPONG, "run", "-k", "blocking", "-m", "8", "-n", "5", "-o", "h.json"],
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_disk_that_is_full_from_the_start(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    rights = ["--mount"] if os.geteuid() == 0 else ["--mount", "--user", "--map-root-user"]
+    script = (
+        'mount -t tmpfs -o size=8k tmpfs "$0" && cd "$0" && cat /dev/zero >fill 2>&-;'
+        '"$1" run -k blocking -m 8 -n 5 -o r.json; code=$?; ls >../left; exit $code'
+    )
+    done = subprocess.run(
+        ["unshare", *rights, "sh", "-c", script, str(disk), PINGPONG],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2 and "No space left on device" in done.stderr
+    assert "None" not in done.stderr and "Traceback" not in done.stderr
+    assert (tmp_path / "left").read_text().split() == ["fill"]
+
+
+def test_the_second_of_two_runs_with_one_name_says_nothing_of_the_first(tmp_path):
+    command = [PINGPONG, "run", "-k", "blocking", "-m", "8", "-n", "2000", "-o", "two.json"]
+    both = [
+        subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    ends = [(*process.communicate(timeout=90), process.returncode) for process in both]
+    assert sorted(code for *_, code in ends) == [0, 2]
+    ((out, err, _),) = [end for end in ends if end[2] == 2]
+    assert out == "" and "two.json" in err and "result in" not in err
+
+
+def test_ctrl_c_before_anything_is_started(tmp_path):
+    process = subprocess.Popen(
+        [PINGPONG, "run"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    time.sleep(0.35)  # while the MPI library is asked for its name
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 130 and "Traceback" not in err and "interrupted" in err

@@ -20,6 +20,7 @@ from pingpong.model import (
     Visit,
     Warn,
 )
+from pingpong.request import Request
 from tests.builders import CLOCK, FakeLink, plan, point, run, session, steady
 
 
@@ -539,14 +540,15 @@ def test_leaving_never_tears_a_line(tmp_path, leaving, monkeypatch):
 
 
 def test_a_name_that_was_given_is_taken(tmp_path):
-    assert recorder.claim(tmp_path / "ib.json", tmp_path) == tmp_path / "ib.json"
+    assert recorder.claim(tmp_path / "ib.json") == tmp_path / "ib.json"
     assert list(tmp_path.iterdir()) == []
 
 
-def test_names_made_up_in_the_same_second_differ(tmp_path):
+def test_names_made_up_in_the_same_second_differ(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     names = set()
     for _ in range(5):
-        path = recorder.claim(None, tmp_path)
+        path = recorder.claim(None)
         path.touch()
         names.add(path)
     assert len(names) == 5 and all(path.parent == tmp_path and path.suffix == ".json" for path in names)
@@ -555,17 +557,17 @@ def test_names_made_up_in_the_same_second_differ(tmp_path):
 def test_results_are_never_overwritten(tmp_path):
     path = written(tmp_path / "a.json", b"mine")
     with pytest.raises(FileExistsError, match=r"a\.json exists already"):
-        recorder.claim(path, tmp_path)
+        recorder.claim(path)
     (tmp_path / "folder").mkdir()
-    with pytest.raises(FileExistsError):
-        recorder.claim(tmp_path / "folder", tmp_path)
+    with pytest.raises(IsADirectoryError):
+        recorder.claim(tmp_path / "folder")
 
 
 def test_a_folder_that_is_missing_or_no_folder_is_named(tmp_path):
     with pytest.raises(OSError, match=r"nowhere"):
-        recorder.claim(tmp_path / "nowhere/a.json", tmp_path)
+        recorder.claim(tmp_path / "nowhere/a.json")
     with pytest.raises(OSError, match=r"file"):
-        recorder.claim(written(tmp_path / "file", b"") / "a.json", tmp_path)
+        recorder.claim(written(tmp_path / "file", b"") / "a.json")
 
 
 def test_a_folder_in_which_nothing_can_be_written_is_named(tmp_path, monkeypatch):
@@ -576,14 +578,18 @@ def test_a_folder_in_which_nothing_can_be_written_is_named(tmp_path, monkeypatch
 
     monkeypatch.setattr(recorder.Path, "touch", refused)
     with pytest.raises(PermissionError, match="Read-only file system") as caught:
-        recorder.claim(tmp_path / "a.json", tmp_path)
+        recorder.claim(tmp_path / "a.json")
     assert str(tmp_path) in str(caught.value)
+
+
+def asked(the_run, command):
+    return Request(the_run.plan, None, command, show=None)
 
 
 def test_a_new_session_says_what_its_words_mean():
     the_run = run([], plan=plan(seed=42), ranks=[Rank(rank=0, host="n1", pid=1)])
-    made = recorder.new_session(the_run, ["pingpong", "run"])
+    made = recorder.new_session(the_run, asked(the_run, ["pingpong", "run"]))
     assert (made.schema, made.seed, made.command, made.runs) == (SCHEMA, 42, ["pingpong", "run"], [the_run])
-    assert made.id != recorder.new_session(the_run, []).id
+    assert made.id != recorder.new_session(the_run, asked(the_run, [])).id
     assert "half-trip" in made.definitions and "bandwidth" in made.definitions
     assert Connection(lead=0, peer=1, first=1.0, second=1.0).unknown == {}

@@ -67,7 +67,7 @@ def method(run: Run) -> str:
     if plan.method == "classic":
         return "classic method: one timed round trip a size, no lead-in"
     if plan.method == "duration":
-        return f"median round trip of each second, for {plan.seconds:g} s"
+        return f"median round trip of each second, for {plan.seconds or 0:g} s"
     if plan.method == "fixed":
         return f"median round trip of {plan.samples} samples a size"
     return f"median round trip over shuffled visits (budget {plan.budget:g} s)"

@@ -1,0 +1,50 @@
+"""Sentences on stderr and text on stdout that never stop a run: a reader may be gone, a disk full."""
+
+import os
+import sys
+from typing import TextIO
+
+
+def say(sentence: str) -> None:
+    """One sentence on stderr."""
+    _write(sys.stderr, f"pingpong: {sentence}\n")
+
+
+def quote(lines: list[str]) -> None:
+    """What somebody else said, on stderr."""
+    _write(sys.stderr, "".join(f"  {line}\n" for line in lines))
+
+
+def show(text: str) -> None:
+    """Text on stdout. Whoever reads it may go away (head, less): the result is in its file."""
+    error = _write(sys.stdout, text)
+    if error and not isinstance(error, BrokenPipeError):
+        say(f"cannot print: {error.strerror}")
+
+
+def open_streams() -> None:
+    """Give closed standard streams somewhere to go, and no character a reason to fail.
+
+    Otherwise the next file that is opened would become stdout, and a result be written over by a message.
+    """
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        stream = getattr(sys, name)
+        if stream is None:
+            opened = os.open(os.devnull, os.O_WRONLY)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, open(number, "w", closefd=False))  # noqa: SIM115
+        else:
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _write(stream: TextIO, text: str) -> OSError | None:
+    try:
+        stream.write(text)
+        stream.flush()
+    except OSError as error:
+        # What is still in the buffer must not fail again when the interpreter exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return error
+    return None
