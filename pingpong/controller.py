@@ -56,7 +56,7 @@ def _launch(request: Request, path: Path, launcher: launchers.Launcher) -> int:
         with Progress(plan, request.quiet) as progress:
 
             def alive() -> float | None:
-                if not follower.poll() or follower.session is None:
+                if not follower.poll() or follower.session is None or follower.session.id != request.id:
                     return None
                 progress.update(follower.session)
                 if plan.method == "duration":

@@ -21,14 +21,8 @@ GONE_LIMIT = 3.0  # seconds that mpiexec gets to notice that its ranks have ende
 GONE = "the ranks have ended, and mpiexec hangs"
 TERMINATE, KILL = 1.5, 5.0  # seconds that mpiexec gets to clean up, then everything is killed
 POLL = 0.25
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STOPPED = "Tt"  # states of a process
-
-
-class Terminated(BaseException):
-    """SIGTERM or another signal that ends the controller; `number` is the signal."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
 
 
 @dataclass
@@ -50,7 +44,7 @@ def launch(command: list[str], env: dict[str, str], time_limit: float, alive: Ca
     """
     token = uuid.uuid4().hex
     ended = Ended(-1, b"", command=command)
-    with tempfile.TemporaryFile() as output, _signals():
+    with tempfile.TemporaryFile() as output, _signals() as received:
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -61,12 +55,10 @@ def launch(command: list[str], env: dict[str, str], time_limit: float, alive: Ca
             preexec_fn=_die_with_parent,
         )
         try:
-            ended.limit = _wait(process, token, time_limit, alive)
-        except Terminated as stop:
-            ended.signal = stop.number
+            ended.limit = _wait(process, token, time_limit, alive, received)
+            ended.signal = received[0] if received else None
         finally:
-            with deaf():
-                _end(process, token)
+            _end(process, token)
         ended.status = process.returncode
         output.seek(0)
         ended.output = output.read()
@@ -74,13 +66,17 @@ def launch(command: list[str], env: dict[str, str], time_limit: float, alive: Ca
 
 
 def _wait(
-    process: "subprocess.Popen[bytes]", token: str, time_limit: float, alive: Callable[[], float | None]
+    process: "subprocess.Popen[bytes]",
+    token: str,
+    time_limit: float,
+    alive: Callable[[], float | None],
+    received: list[int],
 ) -> str | None:
-    """Until the process ends (None) or a limit is passed (the sentence that says which)."""
+    """Until the process ends or a signal comes (None), or a limit is passed (the sentence that says which)."""
     begun = sign = time.monotonic()
     patience, started, ranks_state = START_LIMIT, False, _Ranks(process.pid, token)
     while True:
-        if _ended(process):
+        if _ended(process) or received:
             return None
         now = time.monotonic()
         moved = alive()
@@ -223,16 +219,15 @@ def _die_with_parent() -> None:
 
 
 @contextlib.contextmanager
-def _signals() -> Iterator[None]:
-    """SIGINT, SIGTERM and SIGHUP raise Terminated in here."""
+def _signals() -> Iterator[list[int]]:
+    """SIGINT, SIGTERM and SIGHUP are noted in the list, and looked at when it is convenient.
 
-    def raise_it(number: int, _frame: object) -> None:
-        raise Terminated(number)
-
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, raise_it) for number in numbers}
+    Raising from a handler could leave a lock locked wherever it struck.
+    """
+    received: list[int] = []
+    before = {n: signal.signal(n, lambda number, _frame: received.append(number)) for n in ENDING}
     try:
-        yield
+        yield received
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -241,8 +236,7 @@ def _signals() -> Iterator[None]:
 @contextlib.contextmanager
 def deaf() -> Iterator[None]:
     """Ignore the signals that end a launch: a second Ctrl-C must not interrupt the cleaning up."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in ENDING}
     try:
         yield
     finally:

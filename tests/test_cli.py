@@ -168,8 +168,18 @@ def shell(line, cwd):
     )
 
 
-@pytest.mark.parametrize("args", ['show "$1"', "kernels", "--help", "run -k blocking -m 8 -n 5 -o r.json"])
-@pytest.mark.parametrize("stream", [">&-", ">/dev/full", "2>&-", "2>/dev/full", "| head -n 1", ">&- 2>&-"])
+RUN = "run -k blocking -m 8 -n 5 -o r.json"
+
+
+@pytest.mark.parametrize(
+    ("args", "stream"),
+    [
+        *((RUN, stream) for stream in (">&-", ">/dev/full", "2>&-", "2>/dev/full", ">&- 2>&-")),
+        *(('show "$1"', stream) for stream in (">&-", ">/dev/full", "2>&-", "| head -n 1")),
+        ("kernels", ">/dev/full"),
+        ("--help", ">/dev/full"),
+    ],
+)
 def test_a_stream_that_takes_nothing_is_no_traceback_and_stops_no_run(tmp_path, args, stream):
     done = shell(f'"$0" {args} {stream}', tmp_path)
     assert "Traceback" not in done.stderr and "Exception" not in done.stderr

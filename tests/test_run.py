@@ -52,7 +52,7 @@ def test_alone_it_launches_two_ranks_prints_the_log_and_says_where_the_result_is
 
 
 def test_every_text_is_printed_again_byte_for_byte(tmp_path):
-    for form in ("log", "table", "csv", "json", "markdown"):
+    for form in ("log", "table", "csv"):
         done = run("run", *QUICK, "-f", form, "-o", f"{form}.json", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         again = run("show", f"{form}.json", "-f", form, cwd=tmp_path)

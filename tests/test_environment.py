@@ -1,0 +1,92 @@
+"""What the result says of the host: an allow-list, and nothing that is unknown."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from pingpong import environment
+
+
+def written(root, files):
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
+    return root
+
+
+def test_infiniband_devices_with_all_that_sysfs_tells(tmp_path):
+    """A tree as the kernel documents it (Documentation/ABI/stable/sysfs-class-infiniband)."""
+    root = written(
+        tmp_path,
+        {
+            "mlx5_0/fw_ver": "16.35.2000",
+            "mlx5_0/board_id": "MT_0000000008",
+            "mlx5_0/node_guid": "secret",
+            "mlx5_0/device/numa_node": "1",
+            "mlx5_0/device/current_link_width": "16",
+            "mlx5_0/device/current_link_speed": "8.0 GT/s PCIe",
+            "mlx5_0/ports/1/state": "4: ACTIVE",
+            "mlx5_0/ports/1/rate": "100 Gb/sec (4X EDR)",
+            "mlx5_0/ports/1/link_layer": "InfiniBand",
+            "mlx5_1/ports/1/state": "1: DOWN",
+        },
+    )
+    assert environment._infiniband(root) == {
+        "mlx5_0": {
+            "firmware": "16.35.2000",
+            "board": "MT_0000000008",
+            "numa_node": "1",
+            "pcie_width": "16",
+            "pcie_speed": "8.0 GT/s PCIe",
+            "ports": {"1": {"state": "4: ACTIVE", "rate": "100 Gb/sec (4X EDR)", "link_layer": "InfiniBand"}},
+        },
+        "mlx5_1": {"ports": {"1": {"state": "1: DOWN"}}},
+    }
+    assert environment._infiniband(tmp_path / "none") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("0", 1), ("0-3", 4), ("0-3,8", 5), ("0-1,4-5", 4), (None, None), ("", None), ("x", None)]
+)
+def test_a_list_of_cpus_is_counted(text, count):
+    assert environment._count(text) == count
+
+
+def test_variables_are_chosen_by_prefix_and_launchers_noise_is_left_out():
+    env = {
+        "UCX_TLS": "tcp",
+        "OMPI_MCA_pml": "ucx",
+        "FI_PROVIDER": "tcp",
+        "MPIR_CVAR_NOLOCAL": "1",
+        "I_MPI_FABRICS": "shm",
+        "PSM2_DEVICES": "self",
+        "PMIX_SERVER_URI2": "tcp4://10.0.0.1:1",
+        "OMPI_MCA_orte_hnp_uri": "tcp://10.0.0.1:2",
+        "I_MPI_HYDRA_UUID": "1",
+        "OMPI_MCA_initial_wdir": "/home/somebody",
+        "AWS_SECRET": "x",
+    }
+    assert set(environment.software_facts(env)["variables"]) == {
+        "UCX_TLS", "OMPI_MCA_pml", "FI_PROVIDER", "MPIR_CVAR_NOLOCAL", "I_MPI_FABRICS", "PSM2_DEVICES"
+    }  # fmt: skip
+
+
+def test_facts_of_this_host_agree_with_the_system():
+    facts = environment.host_facts()
+    assert facts["kernel"] == os.uname().release and facts["cpus"] == os.cpu_count()
+    assert facts["interfaces"]["lo"]["mtu"] == int(Path("/sys/class/net/lo/mtu").read_text())
+    assert facts["memory"] > environment.available_memory() > 0
+    rank = environment.rank_facts(1)
+    assert (rank.rank, rank.host, rank.pid) == (1, socket.gethostname(), os.getpid())
+    assert set(rank.cpus) == os.sched_getaffinity(0) and len(rank.cores) == len(rank.cpus)
+    assert 1 <= environment.own_cores() <= environment.own_cpus() <= os.cpu_count()
+
+
+def test_a_library_that_cannot_be_loaded_is_quoted_with_its_variables(monkeypatch):
+    monkeypatch.setenv("MPI4PY_LIBMPI", "/no/such/libmpi.so")
+    monkeypatch.setenv("MPI4PY_MPIABI", "openmpi")
+    error = environment.probe_mpi()["error"]
+    assert "/no/such/libmpi.so" in error and "MPI4PY_LIBMPI" in error and "raise " not in error
