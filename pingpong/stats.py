@@ -193,10 +193,12 @@ def bandwidth(point: Point, step: float) -> float:
 
 @dataclass(frozen=True)
 class Headline:
-    """The closing line of the log: the best rate (bytes/s per direction) and the least half trip (seconds)."""
+    """The closing line: best rate (bytes/s per direction), least half trip (seconds), and whose they are."""
 
     rate: float
     latency: float
+    fastest: Point
+    nearest: Point
 
 
 def headline(points: list[Point]) -> Headline | None:
@@ -204,4 +206,6 @@ def headline(points: list[Point]) -> Headline | None:
     timed = [(p, s.median) for p in points if p.time == "half-trip" and p.legs and (s := summarize(p)).median]
     if not timed:
         return None
-    return Headline(rate=max(bandwidth(p, t) for p, t in timed), latency=min(one_way(p, t) for p, t in timed))
+    rate, fastest = max(((bandwidth(p, t), p) for p, t in timed), key=lambda found: found[0])
+    latency, nearest = min(((one_way(p, t), p) for p, t in timed), key=lambda found: found[0])
+    return Headline(rate, latency, fastest, nearest)

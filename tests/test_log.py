@@ -263,3 +263,12 @@ def test_control_characters_in_a_file_do_not_reach_the_terminal():
     text = log.text(session([], **{name: getattr(made, name) for name in ("ranks", "warnings")}))
     assert not set(text) & {"\x1b", "\x07", "\r"}
     assert "\nMax rate = 9" not in text
+
+
+def test_a_headline_of_two_modes_carries_a_warning():
+    """Half of the visits of 8 bytes take 1 µs and half 3 µs; the other size is calm."""
+    split = point(size=8, visits=[[1e-6], [3e-6]] * 10)
+    calm = point(size=1024, visits=[[8e-6]] * 20)
+    text = log.text(session([split, calm]))
+    assert "# warning: Min latency is of blocking 8, whose visits fall into 2 modes" in text
+    assert "Max rate is of" not in text

@@ -3,7 +3,6 @@
 "took" is the full round trip; MB/sec is 2 * size / time with MB = 10^6 bytes, per direction in the third section.
 """
 
-import math
 from statistics import median
 
 from pingpong import placement, stats
@@ -146,15 +145,28 @@ def _second(point: Point, second: int, times: list[float]) -> str:
     return f"{second:6d} s  median {middle} usec ({rate:8.3f} MB/sec)  min {low}  max {high} usec"
 
 
+def _doubts(what: str, point: Point) -> list[str]:
+    """A warning where a headline figure is the median of two groups of visits rather than of one."""
+    found = len(stats.summarize(point).modes)
+    if not found:
+        return []
+    return [
+        f"# warning: {what} is of {point.kernel} {size_text(point.size)}, whose visits fall into {found} modes"
+    ]
+
+
 def closing(run: Run) -> list[str]:
+    """The end of a run's log: what is to be said of single points, the headline, and why it is partial."""
+    best = stats.headline(run.points)
     sizes: dict[tuple[str, str], list[str]] = {}
     for point in run.points:
         for warn in point.warnings:
             sizes.setdefault((point.kernel, warn.text), []).append(size_text(point.size))
     lines = [f"# warning: {kernel} {', '.join(at)}: {text}" for (kernel, text), at in sizes.items()]
+    if best:
+        lines += _doubts("Max rate", best.fastest) + _doubts("Min latency", best.nearest)
     lines = ["", *lines, ""] if lines else [""]
-    best = stats.headline(run.points)
-    if best and math.isfinite(best.latency):
+    if best:
         rate, latency = best.rate / MB, best.latency / MICRO
         lines += [f"Max rate = {rate:.6f} MB/sec  Min latency = {latency:.6f} usec"]
     else:
