@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import sys
+import time
 import traceback
 import warnings
 from collections import Counter
@@ -42,6 +43,7 @@ with warnings.catch_warnings():
     from pingpong.measure.pair import Lead, Peer
 
 START_LIMIT = 60.0  # seconds for initialisation and the first message
+LAST_WORDS = 0.3  # seconds for the launcher to pass on what was printed, before Abort makes it drop the rest
 
 
 def main(request: Request) -> int:
@@ -64,11 +66,15 @@ def main(request: Request) -> int:
     try:
         code = rank.measure()
     except BaseException as error:
-        traceback.print_exc()
-        sys.stderr.flush()
-        rank.note(error)
+        reason = rank.note(error)
+        if isinstance(error, MPI.Exception):  # the other rank died, or the link: no bug of ours
+            say(reason)
+        else:
+            sys.stderr.write(traceback.format_exc())
+            sys.stderr.flush()
+        time.sleep(LAST_WORDS)
         world.Abort(FAILED)  # without it the other rank would wait for ever
-        raise
+        os._exit(FAILED)  # some Aborts return
     _finalise()
     return code
 
@@ -243,12 +249,14 @@ class _Rank:
 
     # Ends that nobody planned
 
-    def note(self, error: BaseException) -> None:
-        """Write in the result what ended this rank."""
+    def note(self, error: BaseException) -> str:
+        """Write in the result what ended this rank, and return the sentence."""
+        kind = "MPI error" if isinstance(error, MPI.Exception) else type(error).__name__
+        reason = f"{kind} on rank {self._me} on host {socket.gethostname()}: {' '.join(str(error).split())}"
         with contextlib.suppress(OSError, ValueError):
             if self._recorder:
-                reason = f"{type(error).__name__} on rank {self._me}: {error}"
                 self._recorder.end(Failure(reason=reason, exit=FAILED))
+        return reason
 
     def _expired(self, sentence: str) -> None:
         self._leave(Failure(reason=sentence, exit=TIMED_OUT))

@@ -115,11 +115,9 @@ def test_a_rank_killed_with_sigkill(tmp_path, launcher, direct, rank):
     if direct:
         assert code != 0  # mpiexec's own
     else:
-        assert (
-            code == 1
-            and "SIGKILL" in run.failure.reason
-            and "result in r.json (partial" in err.replace(str(tmp_path) + "/", "")
-        )
+        # MPICH's own error on the other rank may come before its mpiexec sees the signal.
+        assert code == 1 and ("SIGKILL" in run.failure.reason or "MPI error" in run.failure.reason)
+        assert "result in r.json (partial" in err.replace(str(tmp_path) + "/", "")
 
 
 @pytest.mark.parametrize("which", [(1,), (0, 1)], ids=["peer", "both"])
