@@ -64,7 +64,11 @@ def _launch(request: Request, path: Path, launcher: launchers.Launcher) -> int:
                         _show(request, follower.session, finished=False)
                 return max(follower.patience, launch.START_LIMIT if not follower.patience else 0.0)
 
-            ended = launch.launch(line, dict(os.environ) | extra, request.time_limit, alive)
+            env = dict(os.environ) | extra
+            ended = launch.launch(line, env, request.time_limit, alive)
+            if launch.stumbled(ended) and not path.exists():
+                say(f"{launcher.path.name} could not set itself up and started no rank; trying once more")
+                ended = launch.launch(line, env, request.time_limit, alive)
         follower.close()
         return _report(request, path, ended)
 

@@ -244,6 +244,11 @@ def deaf() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def stumbled(ended: Ended) -> bool:
+    """Whether Open MPI's launcher failed before it started anything, as it does once in some hundred times."""
+    return ended.status > 0 and b"listener thread failed to start" in ended.output
+
+
 def telling(output: bytes, first: int = 12, last: int = 12) -> list[str]:
     """The first and last lines of a launch's output, without rulers and repetitions: causes and consequences."""
     text = output.replace(b"\0", b"").decode(errors="replace")

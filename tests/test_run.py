@@ -155,3 +155,24 @@ def test_a_slow_link_ends_and_says_that_the_budget_stopped_it(tmp_path, env):
     assert all(p.stop == "budget" and len(p.visits) >= 5 for p in points)
     assert all(1 <= len(v.seconds) < 30 for p in points for v in p.visits)
     assert all(f"{p.size} bytes took" in done.stdout for p in points)
+
+
+def test_a_launcher_that_stumbles_at_its_start_is_started_again(tmp_path, launcher):
+    """Open MPI's says so once in some hundred launches; here a stand-in does the first time."""
+    stumbling = tmp_path / "mpiexec"
+    stumbling.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && exec "{launcher.path}" --version\n'
+        f'[ -e "{tmp_path}/again" ] && exec "{launcher.path}" "$@"\n'
+        f'touch "{tmp_path}/again"\necho "The PMIx server\'s listener thread failed to start."\nexit 213\n'
+    )
+    stumbling.chmod(0o755)
+    script = (
+        "import sys; from pathlib import Path; from pingpong import cli, launchers;"
+        f"launchers._candidates = lambda path: [Path({str(stumbling)!r})];"
+        f"sys.exit(cli.main(['run', *{QUICK!r}, '-o', 'r.json']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=90, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "trying once more" in done.stderr and (tmp_path / "r.json").exists()
