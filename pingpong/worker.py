@@ -51,15 +51,14 @@ def main(request: Request) -> int:
     start = launchers.started_by(os.environ)
     library = _library()
     if start and launchers.foreign(start, MPI.get_vendor()[0]):
-        if not start.rank:
-            say(launchers.wrong_number(start, library, 1))
+        _refuse(start, launchers.wrong_number(start, library, 1))
         return USAGE
     host = {"rank": environment.rank_facts(0), "facts": environment.host_facts()}
     _initialise()
     world = MPI.COMM_WORLD
     if world.size != 2:
-        if world.rank == 0 and not (start and start.rank):
-            say(launchers.wrong_number(start, library, world.size))
+        if world.rank == 0:
+            _refuse(start, launchers.wrong_number(start, library, world.size))
         _finalise()
         return USAGE
     rank = _Rank(request, start, host)
@@ -77,6 +76,14 @@ def main(request: Request) -> int:
         os._exit(FAILED)  # some Aborts return
     _finalise()
     return code
+
+
+def _refuse(start: launchers.Start | None, sentence: str) -> None:
+    """One rank says it; the others give it time, because a launcher ends all ranks when the first one ends."""
+    if start and start.rank:
+        time.sleep(3 * LAST_WORDS)
+    else:
+        say(sentence)
 
 
 def _initialise() -> None:
