@@ -70,6 +70,11 @@ def _words(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.option("-k", "--kernels", multiple=True, metavar="NAMES", help="Kernels, comma-separated; default: all.")
 @click.option("-m", "--sizes", default="8:8M", show_default=True, help=f"Message sizes in bytes: {SIZE_HELP}.")
 @click.option("--perturb", type=click.IntRange(1), help="Also each size this many bytes smaller and larger.")
+@click.option(
+    "--loop",
+    type=click.Choice(("both", "native", "mpi4py")),
+    help="Who makes the MPI calls: compiled code, or Python; default: both, where numba is.",
+)
 @click.option("-n", "--samples", type=click.IntRange(1), help="Exactly this many samples a point.")
 @click.option("-x", "--lead-in", type=click.IntRange(0), help="Untimed steps before each visit's samples.")
 @click.option(
@@ -127,6 +132,7 @@ def run(form: str, output: Path | None, here: bool | None, worker: str | None, *
             seconds=options["seconds"],
             classic=options["classic"],
             seed=options["seed"],
+            loop=options["loop"],
         )
     except (plans.PlanError, UnitError) as error:
         raise click.UsageError(str(error)) from None

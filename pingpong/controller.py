@@ -14,6 +14,7 @@ import msgspec
 from pingpong import environment, launch, launchers, plans, recorder, store
 from pingpong.exits import FAILED, SIGNALLED, TIMED_OUT, USAGE, complaints, exit_code
 from pingpong.model import Failure, Session
+from pingpong.native import programs
 from pingpong.progress import Progress
 from pingpong.request import Request
 from pingpong.say import quote, say
@@ -28,6 +29,7 @@ def run(request: Request) -> int:
         return USAGE
     name = f"{mpi['name']} {mpi['version']}"
     refused = plans.refusal(request.plan, name, mpi["standard"], 2, environment.available_memory())
+    refused = refused or _compile(request, mpi["handle"])
     try:
         launcher = launchers.find(mpi["name"], mpi["version"], os.environ.get("PATH", ""))
         path = recorder.claim(request.output)
@@ -37,6 +39,18 @@ def run(request: Request) -> int:
         say(refused)
         return USAGE
     return _launch(request, path, launcher)
+
+
+def _compile(request: Request, handle: int) -> str | None:
+    """Fill the cache with what the ranks will need; why it cannot be compiled, if the plan cannot do without."""
+    wanted = programs.variants(plans.native_variants(request.plan), handle)
+    try:
+        if len(wanted) > 1:
+            programs.fill_cache(wanted, lambda sentence: None if request.quiet else say(sentence))
+    except programs.UnavailableError as error:
+        absent = [plans.Absent(v.kernel, v.large, str(error)) for v in wanted]
+        return plans.native_refusal(request.plan, absent)
+    return None
 
 
 def _launch(request: Request, path: Path, launcher: launchers.Launcher) -> int:

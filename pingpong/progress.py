@@ -62,13 +62,15 @@ class Progress:
 
     def _state(self, session: Session, elapsed: float) -> tuple[str, float]:
         points = session.runs[0].points
-        total = len(self._plan.kernels) * len(self._plan.sizes)
+        total = max(len(points), len(self._plan.kernels) * len(self._plan.sizes) * len(self._plan.loops))
         visited = [p for p in points if p.visits]
         if not visited:
             return f"calibrating {len(points)} of {total} points", 0.0
         latest = max(visited, key=lambda p: p.visits[-1].t0)
         step = stats.visit_medians(latest)[-1]
-        figure = f"{latest.kernel} {size_text(latest.size)}: {duration(stats.one_way(latest, step))}"
+        figure = (
+            f"{latest.kernel} ({latest.loop}) {size_text(latest.size)}: {duration(stats.one_way(latest, step))}"
+        )
         done = sum(1 for p in points if p.stop)
         share = elapsed / (self._plan.seconds or self._plan.budget)
         if self._plan.samples:

@@ -22,6 +22,7 @@ LEVEL, LEVEL_OF_FEW = 0.945, 0.93
 FEW = 10
 CARRIES = 10  # samples that must lie beyond a percentile before it is given
 HARNESS_LIMIT = 0.01  # of a sample
+NATIVE = "native"
 SHORTEST = 1e-12  # seconds: no step takes less
 
 Floats = npt.NDArray[np.float64]
@@ -189,6 +190,30 @@ def one_way(point: Point, step: float) -> float:
 def bandwidth(point: Point, step: float) -> float:
     """Bytes per second and direction: size * messages / step / directions."""
     return point.size * point.messages / step / point.directions
+
+
+def preferred(points: list[Point]) -> list[Point]:
+    """Of points that differ in their loop alone the native one: it shows the fabric, without what Python adds."""
+    native = {_what(p) for p in points if p.loop == NATIVE}
+    return [p for p in points if p.loop == NATIVE or _what(p) not in native]
+
+
+def added(points: list[Point]) -> list[tuple[Point, float]]:
+    """The mpi4py points that have a native one beside them, and the seconds that Python adds to each message."""
+    native = {_what(p): p for p in points if p.loop == NATIVE}
+    found = []
+    for point in points:
+        beside = native.get(_what(point))
+        if beside is None or beside is point:
+            continue
+        step, native_step = summarize(point).median, summarize(beside).median
+        if step is not None and native_step is not None:
+            found.append((point, one_way(point, step) - one_way(beside, native_step)))
+    return found
+
+
+def _what(point: Point) -> tuple[str, int, str]:
+    return point.kernel, point.size, repr(sorted(point.params.items()))
 
 
 @dataclass(frozen=True)

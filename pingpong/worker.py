@@ -24,9 +24,10 @@ import mpi4py
 
 from pingpong import __version__, environment, launchers, placement, plans, recorder
 from pingpong.exits import FAILED, SIGNALLED, TIMED_OUT, USAGE, complaints, exit_code
-from pingpong.kernels import KERNELS
+from pingpong.kernels import KERNELS, Factory
 from pingpong.measure.schedule import Schedule
-from pingpong.model import Connection, Failure, Mpi, Rank, Run, Session
+from pingpong.model import Connection, Failure, Mpi, Point, Rank, Run, Session
+from pingpong.native import programs
 from pingpong.request import Request
 from pingpong.say import say
 from pingpong.watchdog import Watchdog
@@ -41,6 +42,7 @@ with warnings.catch_warnings():
     from pingpong.measure import clock
     from pingpong.measure.buffers import Buffers
     from pingpong.measure.pair import Lead, Peer
+    from pingpong.native import loops
 
 START_LIMIT = 60.0  # seconds for initialisation and the first message
 LAST_WORDS = 0.3  # seconds for the launcher to pass on what was printed, before Abort makes it drop the rest
@@ -54,6 +56,8 @@ def main(request: Request) -> int:
         _refuse(start, launchers.wrong_number(start, library, 1))
         return USAGE
     host = {"rank": environment.rank_facts(0), "facts": environment.host_facts()}
+    quiet = request.quiet or bool(start and start.rank)
+    host["absent"] = loops.prepare(request.plan, lambda sentence: None if quiet else say(sentence))
     _initialise()
     world = MPI.COMM_WORLD
     if world.size != 2:
@@ -105,6 +109,23 @@ def _library() -> str:
     return f"{name} {'.'.join(map(str, version))}"
 
 
+def _empty_loops() -> dict[str, Factory]:
+    """The loops that can be, of the kernel that shows what they cost."""
+    empty = KERNELS["empty"]
+    return {name: f for name, f in empty.loops.items() if name != "native" or programs.is_loaded("empty", False)}
+
+
+def _merged(hosts: list[dict[str, Any]]) -> list[plans.Absent]:
+    """The native loops that any rank lacks, each once; with the host where it is not the only one."""
+    several = len({h["rank"].host for h in hosts}) > 1
+    found: dict[tuple[str, bool], plans.Absent] = {}
+    for at in hosts:
+        for each in at["absent"]:
+            reason = f"{each.reason} (host {at['rank'].host})" if several else each.reason
+            found.setdefault((each.kernel, each.large), each._replace(reason=reason))
+    return list(found.values())
+
+
 class _Rank:
     """One rank of the pair, from the first message to the exit code."""
 
@@ -119,6 +140,7 @@ class _Rank:
         self._world = MPI.COMM_WORLD
         self._me, self._other = self._world.rank, 1 - self._world.rank
         host["rank"].rank = self._me
+        self._absent: list[plans.Absent] = []
         self._recorder: recorder.Recorder | None = None
         who = f"rank {self._me} on host {socket.gethostname()}"
         self._watchdog = Watchdog(who, self._expired, request.time_limit)
@@ -136,7 +158,7 @@ class _Rank:
             if lead:
                 say(refused)
             return USAGE
-        self._plan = self._control.bcast(self._plan)
+        points = self._control.bcast(plans.points(self._plan, self._absent))
         end = (Lead if lead else Peer)(
             self._world,
             self._control,
@@ -146,7 +168,7 @@ class _Rank:
         )
         gc.collect()
         gc.disable()  # no collection while a visit runs
-        code = end.serve(plans.points(self._plan)) if isinstance(end, Peer) else self._lead(end)
+        code = end.serve(points) if isinstance(end, Peer) else self._lead(end, points)
         gc.enable()
         self._watchdog.disarm()
         return code
@@ -176,6 +198,9 @@ class _Rank:
             refused = plans.refusal(self._plan, _library(), MPI.Get_version(), crowd, at["memory"])
             if refused:
                 return refused
+        self._absent = _merged(hosts)
+        if refused := plans.native_refusal(self._plan, self._absent):
+            return refused
         run = self._head(ranks, {h["rank"].host: h["facts"] for h in hosts}, connection)
         session = recorder.new_session(run, self._request)
         try:
@@ -213,18 +238,18 @@ class _Rank:
             status="partial",
             plan=self._plan,
             mpi=mpi,
-            clock=clock.describe(MPI.Wtime, KERNELS["empty"].loops),
+            clock=clock.describe(MPI.Wtime, _empty_loops()),
             ranks=ranks,
             connections=[connection],
             environment=facts,
-            warnings=placement.warnings(ranks, facts),
+            warnings=placement.warnings(ranks, facts) + plans.native_warnings(self._plan, self._absent),
         )
 
-    def _lead(self, end: Lead) -> int:
+    def _lead(self, end: Lead, points: list[Point]) -> int:
         record = self._recorder
         assert record is not None
         assert record.run.clock is not None
-        points = record.run.points = plans.points(self._plan)
+        record.run.points = points
         for point in points:
             point.lead, point.peer = 0, 1
         failure = None

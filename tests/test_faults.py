@@ -189,16 +189,16 @@ def test_a_wrong_payload(tmp_path, launcher, direct):
     job = Job(tmp_path, launcher, direct, args, HARM="corrupt", PYTHONPATH=PROGRAMS)
     code, out, err = job.end(60)
     assert code == 4
-    small, large = store.load(tmp_path / "r.json").runs[0].points
-    assert small.payload.wrong == [] and large.payload.wrong
-    assert {(w.rank, w.byte) for w in large.payload.wrong} == {(1, 17)}
+    points = store.load(tmp_path / "r.json").runs[0].points
+    assert [(p.loop, p.size) for p in points if p.payload.wrong] == [("native", 1024), ("mpi4py", 1024)]
+    assert {(w.rank, w.byte) for p in points for w in p.payload.wrong} == {(1, 17)}
     named = "wrong payload in blocking, 1K bytes: byte 17 on rank 1"
     assert named in err and "WRONG PAYLOAD at byte 17" in out
 
 
 @pytest.mark.parametrize("harm", ["frozen_clock", "backward_clock"])
 def test_a_broken_clock_is_named_and_gives_no_rate(tmp_path, launcher, harm):
-    args = ("run", "-k", "blocking", "-m", "8", "-n", "60", "-o", "r.json")
+    args = ("run", "--loop", "mpi4py", "-k", "blocking", "-m", "8", "-n", "60", "-o", "r.json")
     job = Job(tmp_path, launcher, False, args, HARM=harm, PYTHONPATH=PROGRAMS)
     code, out, _ = job.end(60)
     assert code == 1

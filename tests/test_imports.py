@@ -10,15 +10,17 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # Third-party module -> the parts of the package that may import it.
 ALLOWED = {
-    "mpi4py": ("worker", "kernels", "measure", "environment"),
+    "mpi4py": ("worker", "kernels", "measure", "environment", "native.loops"),
+    "numba": ("native.compiler",),
+    "llvmlite": ("native.compiler", "native.loader"),
     "matplotlib": ("plots",),
     "click": ("cli",),
     "rich": ("progress", "texts.tables"),
     "msgspec": ("model", "store", "recorder", "controller", "cli", "texts.tables"),
-    "numpy": ("stats", "measure"),
+    "numpy": ("stats", "measure", "native.loops"),
 }
 # What runs under mpiexec never imports these.
-NOT_IN_WORKERS = {"scipy", "matplotlib", "jinja2", "pandas"}
+NOT_IN_WORKERS = {"scipy", "matplotlib", "jinja2", "pandas", "numba"}
 
 
 def name(path):

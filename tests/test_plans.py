@@ -105,13 +105,17 @@ def test_the_seed_is_kept_or_made_up():
 
 def test_points_are_in_the_order_of_the_log_and_carry_what_the_design_says_of_their_kernel():
     points = plans.points(plans.make(kernels=["bidirectional", "blocking"], sizes="8,16"))
-    assert [(p.kernel, p.size) for p in points] == [
-        ("bidirectional", 8),
-        ("bidirectional", 16),
-        ("blocking", 8),
-        ("blocking", 16),
+    assert [(p.kernel, p.loop, p.size) for p in points] == [
+        ("bidirectional", "native", 8),
+        ("bidirectional", "native", 16),
+        ("bidirectional", "mpi4py", 8),
+        ("bidirectional", "mpi4py", 16),
+        ("blocking", "native", 8),
+        ("blocking", "native", 16),
+        ("blocking", "mpi4py", 8),
+        ("blocking", "mpi4py", 16),
     ]
-    assert [(p.legs, p.messages, p.directions, p.time) for p in points[1:3]] == [
+    assert [(p.legs, p.messages, p.directions, p.time) for p in points[3:5]] == [
         (2, 4, 2, "half-trip"),
         (2, 2, 1, "half-trip"),
     ]

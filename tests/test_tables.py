@@ -167,9 +167,9 @@ def test_every_row_of_a_markdown_table_has_as_many_cells_as_its_head():
     assert len(rows) == 3 * (2 + 21)
     assert {len(cells(row)) for row in rows} == {9}
     assert [line for line in text.splitlines() if line.startswith("## ")] == [
-        "## Ping-pong (one-way time)",
-        "## Asynchronous ping-pong (one-way time)",
-        "## Bi-directional asynchronous ping-pong (one-way time)",
+        "## Ping-pong (one-way time), mpi4py loop",
+        "## Asynchronous ping-pong (one-way time), mpi4py loop",
+        "## Bi-directional asynchronous ping-pong (one-way time), mpi4py loop",
     ]
 
 

@@ -6,7 +6,12 @@ Everything else (the choices on the command line, the docs table, the contract t
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
+
+from pingpong.native import Twin
+
+TAG = 1  # of the payload's messages
 
 
 class Steps(Protocol):
@@ -54,8 +59,8 @@ class Kernel:
 
     `legs`: one-way trips of a step in sequence. `messages`: payloads that a step moves in any direction.
     `directions`: how many directions are loaded at once. `sends` and `receives`: buffers on each rank.
-    `loops`: for each way to drive the steps ("mpi4py") the context manager that opens the kernel on a link,
-    yields the loops of lead and peer, and leaves nothing behind.
+    `native`: its steps for compiled code. `loops`: for each way to drive the steps ("mpi4py", "native") the
+    context manager that opens the kernel on a link, yields the loops of lead and peer, and leaves nothing behind.
     """
 
     name: str
@@ -67,22 +72,30 @@ class Kernel:
     sends: int = 1
     receives: int = 1
     hidden: bool = False
+    native: Twin | None = None
     loops: dict[str, Factory] = field(default_factory=dict)
 
 
 KERNELS: dict[str, Kernel] = {}
 
 
-def kernel(name: str, **facts: Any) -> Callable[[Factory], Factory]:
-    """Register the decorated context manager as the mpi4py loops of the kernel `name`; `facts` as in Kernel."""
+def kernel(name: str, *, native: Twin | None = None, **facts: Any) -> Callable[[Factory], Factory]:
+    """Register the decorated context manager as the mpi4py loops of the kernel `name`; the rest as in Kernel."""
 
     def register(factory: Factory) -> Factory:
         if name in KERNELS:
             raise ValueError(f"two kernels are called {name!r}")
-        KERNELS[name] = Kernel(name, loops={"mpi4py": factory}, **facts)
+        loops = {"mpi4py": factory} | ({"native": partial(_native, name)} if native else {})
+        KERNELS[name] = Kernel(name, native=native, loops=loops, **facts)
         return factory
 
     return register
+
+
+def _native(name: str, link: Link) -> AbstractContextManager[Loops]:
+    from pingpong.native.loops import native_loops  # only where they run: it needs what compiled them
+
+    return native_loops(KERNELS[name], link)
 
 
 def names() -> list[str]:

@@ -4,9 +4,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pingpong.kernels import Link, Loops, Steps, kernel
+from pingpong.native import Twin
 
 
-@kernel("empty", title="Empty loop", legs=1, messages=0, directions=1, sends=0, receives=0, hidden=True)
+def _nothing(mpi: int, last: bool) -> int:
+    return 0
+
+
+@kernel(
+    "empty",
+    title="Empty loop",
+    legs=1,
+    messages=0,
+    directions=1,
+    sends=0,
+    receives=0,
+    hidden=True,
+    native=Twin(_nothing, _nothing),
+)
 @contextmanager
 def empty(link: Link) -> Iterator[Loops]:
     def both(steps: Steps) -> None:

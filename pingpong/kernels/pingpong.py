@@ -3,12 +3,29 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pingpong.kernels import Link, Loops, Steps, kernel
+from pingpong.kernels import TAG, Link, Loops, Steps, kernel
+from pingpong.native import Twin
+from pingpong.native.calls import irecv, isend, recv, send, wait
 
-TAG = 1
+# Compiled steps: a call returns 0 or MPI's error code, so `or` goes on only after success.
 
 
-@kernel("blocking", title="Ping-pong", legs=2, messages=2, directions=1)
+def _blocking_lead(mpi: int, last: bool) -> int:
+    return send(mpi, 0) or recv(mpi, 0)
+
+
+def _blocking_peer(mpi: int, last: bool) -> int:
+    return recv(mpi, 0) or send(mpi, 0)
+
+
+@kernel(
+    "blocking",
+    title="Ping-pong",
+    legs=2,
+    messages=2,
+    directions=1,
+    native=Twin(_blocking_lead, _blocking_peer),
+)
 @contextmanager
 def blocking(link: Link) -> Iterator[Loops]:
     send, recv, other = link.comm.Send, link.comm.Recv, link.other
@@ -29,7 +46,29 @@ def blocking(link: Link) -> Iterator[Loops]:
     yield lead, peer
 
 
-@kernel("asynchronous", title="Asynchronous ping-pong", legs=2, messages=2, directions=1)
+def _asynchronous_post(mpi: int) -> int:
+    return irecv(mpi, 0, 0)
+
+
+def _asynchronous_lead(mpi: int, last: bool) -> int:
+    return irecv(mpi, 0, 0) or isend(mpi, 0, 1) or wait(mpi, 1) or wait(mpi, 0)
+
+
+def _asynchronous_peer(mpi: int, last: bool) -> int:
+    failed = wait(mpi, 0)
+    if not failed and not last:
+        failed = irecv(mpi, 0, 0)
+    return failed or isend(mpi, 0, 1) or wait(mpi, 1)
+
+
+@kernel(
+    "asynchronous",
+    title="Asynchronous ping-pong",
+    legs=2,
+    messages=2,
+    directions=1,
+    native=Twin(_asynchronous_lead, _asynchronous_peer, post_peer=_asynchronous_post, requests=2),
+)
 @contextmanager
 def asynchronous(link: Link) -> Iterator[Loops]:
     isend, irecv, other = link.comm.Isend, link.comm.Irecv, link.other
@@ -55,6 +94,20 @@ def asynchronous(link: Link) -> Iterator[Loops]:
     yield lead, peer
 
 
+def _bidirectional_post(mpi: int) -> int:
+    return irecv(mpi, 0, 0) or irecv(mpi, 1, 1)
+
+
+def _bidirectional_step(mpi: int, last: bool) -> int:
+    failed = isend(mpi, 0, 2) or wait(mpi, 2) or wait(mpi, 0)
+    if not failed and not last:
+        failed = irecv(mpi, 0, 0)
+    failed = failed or isend(mpi, 0, 2) or wait(mpi, 2) or wait(mpi, 1)
+    if not failed and not last:
+        failed = irecv(mpi, 1, 1)
+    return failed
+
+
 @kernel(
     "bidirectional",
     title="Bi-directional asynchronous ping-pong",
@@ -62,6 +115,13 @@ def asynchronous(link: Link) -> Iterator[Loops]:
     messages=4,
     directions=2,
     receives=2,
+    native=Twin(
+        _bidirectional_step,
+        _bidirectional_step,
+        post_lead=_bidirectional_post,
+        post_peer=_bidirectional_post,
+        requests=3,
+    ),
 )
 @contextmanager
 def bidirectional(link: Link) -> Iterator[Loops]:

@@ -8,7 +8,7 @@ from statistics import median
 from pingpong import placement, stats
 from pingpong.kernels import KERNELS
 from pingpong.model import Point, Run, Session
-from pingpong.units import MB, MICRO, duration, printable, significant, size_text
+from pingpong.units import MB, MICRO, duration, micros, printable, significant, size_text
 
 
 def text(session: Session) -> str:
@@ -35,22 +35,32 @@ def _joined(lines: list[str]) -> str:
 def _run(run: Run) -> list[str]:
     watched = run.plan is not None and run.plan.method == "duration" and run.points
     lines = [*_watch_head(run), *_seconds(run.points[0], 0, finished=True)[0]] if watched else head(run)
-    for number, kernel in enumerate(dict.fromkeys(p.kernel for p in run.points)):
-        points = [p for p in run.points if p.kernel == kernel]
+    shown = stats.preferred(run.points)
+    for number, kernel in enumerate(dict.fromkeys(p.kernel for p in shown)):
+        points = [p for p in shown if p.kernel == kernel]
         # The log's first section has no title; another kernel in its place gets one.
         lines += ["", f"  {title(kernel)}", ""] if number or kernel != "blocking" else [""]
-        lines += [size_line(p) for p in points]
+        mixed = len({p.loop for p in shown}) > 1
+        lines += [size_line(p) + (f"  {p.loop} loop" if mixed and p.loop != stats.NATIVE else "") for p in points]
     return lines + closing(run)
 
 
 def head(run: Run) -> list[str]:
-    lines = [f"# {run.source}, {method(run)}", *_placement(run)]
+    lines = [f"# {run.source}, {method(run)}{_loop(run)}", *_placement(run)]
     lines += [f"Hello from {rank.rank} of {len(run.ranks)}" for rank in reversed(run.ranks)]
     if run.clock and run.clock.wtime_step:
         lines.append(f"Timer accuracy of ~{run.clock.wtime_step / MICRO:.6f} usecs")
     elif run.clock:
         lines.append("Timer accuracy unknown: MPI_Wtime did not move")
     return lines
+
+
+def _loop(run: Run) -> str:
+    """Who made the MPI calls of what is shown."""
+    if run.plan is None:
+        return ""
+    loops = {p.loop for p in stats.preferred(run.points)} or set(run.plan.loops[:1])
+    return f", {stats.NATIVE if stats.NATIVE in loops else loops.pop()} loop" if loops else ""
 
 
 def title(kernel: str) -> str:
@@ -155,16 +165,28 @@ def _doubts(what: str, point: Point) -> list[str]:
     ]
 
 
+def _added(run: Run) -> list[str]:
+    """What Python adds to a message, at each kernel's smallest size."""
+    smallest: dict[str, tuple[Point, float]] = {}
+    for point, seconds in sorted(stats.added(run.points), key=lambda found: found[0].size):
+        smallest.setdefault(point.kernel, (point, seconds))
+    parts = [f"{micros(s)} µs a message ({k}, {size_text(p.size)} bytes)" for k, (p, s) in smallest.items()]
+    return [f"# mpi4py adds {', '.join(parts)}"] if parts else []
+
+
 def closing(run: Run) -> list[str]:
     """The end of a run's log: what is to be said of single points, the headline, and why it is partial."""
-    best = stats.headline(run.points)
+    shown = stats.preferred(run.points)
+    best = stats.headline(shown)
     sizes: dict[tuple[str, str], list[str]] = {}
     for point in run.points:
+        kernel = point.kernel if any(point is p for p in shown) else f"{point.kernel} ({point.loop} loop)"
         for warn in point.warnings:
-            sizes.setdefault((point.kernel, warn.text), []).append(size_text(point.size))
+            sizes.setdefault((kernel, warn.text), []).append(size_text(point.size))
     lines = [f"# warning: {kernel} {', '.join(at)}: {text}" for (kernel, text), at in sizes.items()]
     if best:
         lines += _doubts("Max rate", best.fastest) + _doubts("Min latency", best.nearest)
+    lines += _added(run)
     lines = ["", *lines, ""] if lines else [""]
     if best:
         rate, latency = best.rate / MB, best.latency / MICRO

@@ -20,11 +20,15 @@ WIDTH = 80
 def rows(session: Session) -> Iterator[dict[str, Any]]:
     """One row a point, in seconds and bytes per second; None for a figure that the data do not carry."""
     for run in session.runs:
-        for point in run.points:
-            yield _row(run, point)
+        yield from _rows(run, run.points)
 
 
-def _row(run: Run, point: Point) -> dict[str, Any]:
+def _rows(run: Run, points: list[Point]) -> list[dict[str, Any]]:
+    added = {id(point): seconds for point, seconds in stats.added(points)}
+    return [_row(run, point, added.get(id(point))) for point in points]
+
+
+def _row(run: Run, point: Point, added: float | None) -> dict[str, Any]:
     summary = stats.summarize(point)
     step, interval = summary.median, summary.interval
     rate = stats.bandwidth(point, step) if step else None
@@ -45,6 +49,7 @@ def _row(run: Run, point: Point) -> dict[str, Any]:
         "level": round(interval.level, 4) if interval else None,
         "minimum": time(summary.minimum),
         "p99": time(summary.p99),
+        "added_seconds": added,
         "bytes_per_second": rate,
         "aggregate_bytes_per_second": rate * point.directions if rate else None,
         "samples": summary.samples,
@@ -78,12 +83,13 @@ def csv_text(session: Session) -> str:
     return file.getvalue()
 
 
+# "adds": µs that Python adds to a message; only beside native figures.
 _COLUMNS = ("bytes", "µs", "±%", "p99", "MB/s", "both", "samples", "visits", "stop")
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
     def micros(value: float | None) -> str:
-        return units.micros(value) if value else "-"
+        return units.micros(value) if value is not None else "-"
 
     def rate(value: float | None) -> str:
         return significant(value / MB, 4) if value is not None else "-"
@@ -101,7 +107,12 @@ def _cells(row: dict[str, Any]) -> list[str]:
         str(row["samples"]),
         str(row["visits"]),
         printable(row["stop"] or "partial"),
+        *([micros(row["added_seconds"])] if row["added_seconds"] is not None else []),
     ]
+
+
+def _columns(found: list[dict[str, Any]]) -> tuple[str, ...]:
+    return (*_COLUMNS, "adds") if any(row["added_seconds"] is not None for row in found) else _COLUMNS
 
 
 def _groups(session: Session) -> Iterator[tuple[str, list[dict[str, Any]]]]:
@@ -109,7 +120,9 @@ def _groups(session: Session) -> Iterator[tuple[str, list[dict[str, Any]]]]:
         for kernel in dict.fromkeys(p.kernel for p in run.points):
             points = [p for p in run.points if p.kernel == kernel]
             way = {"half-trip": "one-way time", "completion": "completion time"}.get(points[0].time, "time")
-            yield f"{log.title(kernel)} ({way})", [_row(run, point) for point in points]
+            found = _rows(run, points)
+            for loop in dict.fromkeys(p.loop for p in points):
+                yield f"{log.title(kernel)} ({way}), {loop} loop", [row for row in found if row["loop"] == loop]
 
 
 def _notes(rows_: list[dict[str, Any]]) -> list[str]:
@@ -151,7 +164,7 @@ def _grid(found: list[dict[str, Any]]) -> list[str]:
     from rich.text import Text
 
     grid = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name in _COLUMNS:
+    for name in _columns(found):
         grid.add_column(name, justify="left" if name == "stop" else "right", no_wrap=True)
     for row in found:
         grid.add_row(*(Text(cell) for cell in _cells(row)))
@@ -173,8 +186,8 @@ def markdown(session: Session) -> str:
             "",
             f"## {printable(title)}",
             "",
-            "| " + " | ".join(_COLUMNS) + " |",
-            "|" + "---:|" * len(_COLUMNS),
+            "| " + " | ".join(_columns(found)) + " |",
+            "|" + "---:|" * len(_columns(found)),
         ]
         lines += ["| " + " | ".join(_escape(cell) for cell in _cells(row)) + " |" for row in found]
         lines += ["", *(f"- {_escape(note)}" for note in _notes(found))]

@@ -11,8 +11,9 @@ from pingpong.measure import payload
 from pingpong.measure.buffers import Buffers
 from pingpong.measure.clock import Block
 from pingpong.measure.pair import PairLink
+from pingpong.native import loops as native
 
-from .counting import CountingComm
+from .counting import CountingComm, CountingLibrary
 
 pytestmark = pytest.mark.mpi(min_size=2)
 
@@ -42,6 +43,7 @@ class Pair:
 
 CONTROL = MPI.COMM_WORLD.Dup() if MPI.Is_initialized() else None
 SHADOW = MPI.COMM_WORLD.Dup() if MPI.Is_initialized() else None
+COPY = MPI.COMM_WORLD.Dup() if MPI.Is_initialized() else None
 
 
 def both_agree(fact):
@@ -61,14 +63,24 @@ def counted(name, loop, size):
         comm.met(pair.other)
 
     pair.link.meet = meet_and_tell
-    with pair.opened as loops:
-        yield pair, loops, comm
+    library = CountingLibrary(comm)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "address", library.address)
+        with pair.opened as loops:
+            patch.undo()
+            yield pair, loops, comm
+    assert library.errors == []
+
+
+def test_every_kernel_has_a_native_loop():
+    assert [name for name, kernel in KERNELS.items() if "native" not in kernel.loops] == []
 
 
 @every_kernel
 @pytest.mark.parametrize("size", SIZES)
-def test_payload_arrives_in_every_receive_buffer(name, loop, size):
-    pair = Pair(name, loop, size)
+@pytest.mark.parametrize("copied", [False, True], ids=["world", "copy"])
+def test_payload_arrives_in_every_receive_buffer(name, loop, size, copied):
+    pair = Pair(name, loop, size, COPY if copied else MPI.COMM_WORLD)
     wrong = []
     with pair.opened as loops:
         for visit, steps in enumerate(STEPS):
@@ -104,11 +116,12 @@ def test_nothing_is_left_posted_or_unreceived(name, loop, steps):
     assert both_agree((waiting, unfinished)) == [(False, 0), (False, 0)]
 
 
+@pytest.mark.parametrize("loop", ["mpi4py", "native"])
 @pytest.mark.parametrize("name", ["asynchronous", "bidirectional"])
 @pytest.mark.parametrize("steps", STEPS)
-def test_no_message_is_ever_unexpected(name, steps):
+def test_no_message_is_ever_unexpected(name, loop, steps):
     """The sender of each message can know, by what it was told before, that the receive is posted."""
-    with counted(name, "mpi4py", 8) as (pair, loops, comm):
+    with counted(name, loop, 8) as (pair, loops, comm):
         pair.run(loops, steps)
         pair.run(loops, steps)  # a second visit follows on the first
     both = both_agree((comm.posted, comm.known_when_sending))
@@ -119,9 +132,10 @@ def test_no_message_is_ever_unexpected(name, steps):
         assert late == [], f"messages {late} of rank {sender} may be unexpected"
 
 
-def test_the_counter_sees_an_unexpected_message():
+@pytest.mark.parametrize("loop", ["mpi4py", "native"])
+def test_the_counter_sees_an_unexpected_message(loop):
     """The blocking ping-pong posts no receive ahead, so the check above must be able to fail."""
-    with counted("blocking", "mpi4py", 8) as (pair, loops, comm):
+    with counted("blocking", loop, 8) as (pair, loops, comm):
         pair.run(loops, 3)
     both = both_agree((comm.posted, comm.known_when_sending))
     assert any(knew < event for event, knew in zip(both[1][0], both[0][1], strict=True))
