@@ -76,9 +76,17 @@ def _words(_context: click.Context, _parameter: click.Parameter, value: str) -> 
     help="Who makes the MPI calls: compiled code, or Python; default: both, where numba is.",
 )
 @click.option("-n", "--samples", type=click.IntRange(1), help="Exactly this many samples a point.")
+@click.option(
+    "--steps",
+    type=click.IntRange(1, 2**16),
+    help="Steps in a sample; default: as few as keep the harness under 1 %; 1 times each step by itself.",
+)
 @click.option("-x", "--lead-in", type=click.IntRange(0), help="Untimed steps before each visit's samples.")
 @click.option(
     "-D", "--seconds", type=float, callback=_positive, help="One kernel and size for SECONDS, a line a second."
+)
+@click.option(
+    "--launches", type=click.IntRange(1), default=1, help="Whole launches, one after the other, in one file."
 )
 @click.option("--classic", is_flag=True, help="The old log's method: one timed pass a size, no lead-in.")
 @click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="log", show_default=True)
@@ -109,19 +117,13 @@ def run(form: str, output: Path | None, here: bool | None, worker: str | None, *
     Under mpiexec, mpirun or srun with two ranks it measures between those; alone it launches two ranks here.
     """
     from pingpong import launchers, plans
-    from pingpong.model import Plan
-    from pingpong.request import Request
+    from pingpong.request import Request, of_orders
 
     command = ["pingpong", *sys.argv[1:]]
     if worker is not None:
-        import msgspec
-
-        from pingpong import store
         from pingpong import worker as rank
 
-        orders = msgspec.json.decode(worker)
-        plan = store.from_builtins(orders["plan"], Plan)
-        return rank.main(Request(plan, output, orders["command"], show=None, id=orders["id"]))
+        return rank.main(of_orders(worker, output))
     try:
         plan = plans.make(
             kernels=options["kernels"],
@@ -133,18 +135,23 @@ def run(form: str, output: Path | None, here: bool | None, worker: str | None, *
             classic=options["classic"],
             seed=options["seed"],
             loop=options["loop"],
+            steps=options["steps"],
         )
     except (plans.PlanError, UnitError) as error:
         raise click.UsageError(str(error)) from None
-    asked = {name: options[name] for name in ("mpiexec_args", "quiet", "verbose")}
+    asked = {name: options[name] for name in ("launches", "mpiexec_args", "quiet", "verbose")}
     watch = plan.seconds or 0.0
     asked["time_limit"] = options["time_limit"] or max(3600.0, 2 * watch)
     if watch > asked["time_limit"]:
         raise click.UsageError(f"-D {watch:g} is longer than --time-limit {asked['time_limit']:g}")
+    if watch and asked["launches"] > 1:
+        raise click.UsageError("-D watches one launch: leave out --launches")
     request = Request(plan, output, command, show=_Printer(form), **asked)
     if here if here is not None else launchers.started_by(os.environ) is not None:
         from pingpong import worker as rank
 
+        if request.several:
+            raise click.UsageError("--launches starts mpiexec itself: leave out mpiexec or srun")
         return rank.main(request)
     from pingpong import controller
 

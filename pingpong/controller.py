@@ -4,21 +4,17 @@ The result file is the contract: nothing is read from what the ranks print.
 """
 
 import os
-import re
-import signal
 import sys
+import time
 from pathlib import Path
 
-import msgspec
-
-from pingpong import environment, launch, launchers, plans, recorder, store
-from pingpong.exits import FAILED, SIGNALLED, TIMED_OUT, USAGE, complaints, exit_code
-from pingpong.model import Failure, Session
+from pingpong import environment, launch, launchers, outcome, plans, recorder, store
+from pingpong.exits import FAILED, USAGE, complaints, exit_code, worst
+from pingpong.model import Failure, Run, Session
 from pingpong.native import programs
 from pingpong.progress import Progress
 from pingpong.request import Request
 from pingpong.say import quote, say
-from pingpong.units import printable
 
 
 def run(request: Request) -> int:
@@ -29,16 +25,16 @@ def run(request: Request) -> int:
         return USAGE
     name = f"{mpi['name']} {mpi['version']}"
     refused = plans.refusal(request.plan, name, mpi["standard"], 2, environment.available_memory())
-    refused = refused or _compile(request, mpi["handle"])
     try:
         launcher = launchers.find(mpi["name"], mpi["version"], os.environ.get("PATH", ""))
         path = recorder.claim(request.output)
     except (launchers.LauncherError, OSError) as error:
         refused = refused or str(error)
+    refused = refused or _compile(request, mpi["handle"])
     if refused:
         say(refused)
         return USAGE
-    return _launch(request, path, launcher)
+    return _measure(request, path, launcher)
 
 
 def _compile(request: Request, handle: int) -> str | None:
@@ -53,135 +49,116 @@ def _compile(request: Request, handle: int) -> str | None:
     return None
 
 
-def _launch(request: Request, path: Path, launcher: launchers.Launcher) -> int:
-    plan = request.plan
-    words = [printable(word) for word in request.command]
-    orders = msgspec.json.encode({"plan": store.to_builtins(plan), "command": words, "id": request.id}).decode()
-    program = [sys.executable, "-m", "pingpong", "run", "--worker", orders, "-o", str(path.absolute())]
+def _measure(request: Request, path: Path, launcher: launchers.Launcher) -> int:
+    """All launches, one after the other; each is in the file when it ends, whatever becomes of the next."""
+    until = time.monotonic() + request.time_limit
+    failures: list[Failure] = []
+    # Signals end a launch; before and after it they must not end the report.
+    with launch.deaf():
+        with Progress(request.plan, request.quiet, request.launches) as progress:
+            if request.several:
+                recorder.begin_several(path, request)
+            for number in range(1, request.launches + 1):
+                ended = _launch(request, path, launcher, number, until - time.monotonic(), progress)
+                session, failure = outcome.result(request.id, path, number, ended)
+                _quote(request, ended, failure)
+                if request.several:
+                    recorder.settle(path, request, number, failure)
+                if failure:
+                    failures.append(failure)
+                    if failure.exit != FAILED:  # the next one would be refused, or has no time left
+                        break
+        if request.several:
+            session = recorder.finish_several(path)
+        return _report(request, path, session, failures)
+
+
+def _launch(
+    request: Request,
+    path: Path,
+    launcher: launchers.Launcher,
+    number: int,
+    time_limit: float,
+    progress: Progress,
+) -> launch.Ended:
+    program = [
+        sys.executable,
+        "-m",
+        "pingpong",
+        "run",
+        "--worker",
+        request.orders(number),
+        "-o",
+        str(path.absolute()),
+    ]
     line = launcher.command(2, program, environment.own_cpus(), environment.own_cores(), request.mpiexec_args)
     extra = launcher.environment()
-    if "OMPI_ALLOW_RUN_AS_ROOT" in extra and not set(extra) <= set(os.environ):
+    if number == 1 and "OMPI_ALLOW_RUN_AS_ROOT" in extra and not set(extra) <= set(os.environ):
         say("you are root, which Open MPI refuses by default: allowed for this launch")
     if request.verbose:
         say("starting " + " ".join(line[:-3]) + " …")
     follower = store.Follower(path)
-    # Signals end the launch; before and after it they must not end the report.
-    with launch.deaf():
-        with Progress(plan, request.quiet) as progress:
+    follower.skip()  # the launches before
 
-            def alive() -> float | None:
-                if not follower.poll() or follower.session is None or follower.session.id != request.id:
-                    return None
-                progress.update(follower.session)
-                if plan.method == "duration":
-                    with progress.aside():
-                        _show(request, follower.session, finished=False)
-                return max(follower.patience, launch.START_LIMIT if not follower.patience else 0.0)
+    def alive() -> float | None:
+        if not follower.poll() or follower.session is None or follower.session.id != request.id:
+            return None
+        progress.update(follower.session, number)
+        if request.plan.method == "duration":
+            with progress.aside():
+                _show(request, follower.session, finished=False)
+        return max(follower.patience, launch.START_LIMIT if not follower.patience else 0.0)
 
-            env = dict(os.environ) | extra
-            ended = launch.launch(line, env, request.time_limit, alive)
-            if launch.stumbled(ended) and not path.exists():
-                say(f"{launcher.path.name} could not set itself up and started no rank; trying once more")
-                ended = launch.launch(line, env, request.time_limit, alive)
-        follower.close()
-        return _report(request, path, ended)
+    env = dict(os.environ) | extra
+    ended = launch.launch(line, env, time_limit, alive)
+    if launch.stumbled(ended) and not follower.patience:
+        say(f"{launcher.path.name} could not set itself up and started no rank; trying once more")
+        ended = launch.launch(line, env, time_limit, alive)
+    follower.close()
+    return ended
 
 
-def _report(request: Request, path: Path, ended: launch.Ended) -> int:
-    """Print what there is, mark what is missing, and return the exit code."""
-    session, failure = _result(request.id, path, ended)
-    run = session.runs[0] if session and session.runs else None
+def _quote(request: Request, ended: launch.Ended, failure: Failure | None) -> None:
+    """What mpiexec and the ranks printed, where it may explain something."""
     if ended.output and (request.verbose or (failure and failure.exit != USAGE)):
         quote(launch.telling(ended.output))
-    if session and run:
-        _keep(session, path, failure)
+
+
+def _report(request: Request, path: Path, session: Session | None, failures: list[Failure]) -> int:
+    """Print what there is, mark what is missing, and return the exit code."""
+    runs = session.runs if session else []
+    measured = [run for run in runs if run.points]
+    if session and measured:
+        if not request.several:
+            _keep(session, path, failures)
         _show(request, session, finished=True)
-    if failure:
-        say(failure.reason + ("" if run else "; nothing was measured"))
-    if run is None:
-        return failure.exit if failure else FAILED
-    for sentence in complaints(run):
-        say(sentence)
-    visits = sum(len(p.visits) for p in run.points)
-    say(f"result in {path}" + ("" if run.status == "complete" else f" (partial, {visits} visits)"))
-    return exit_code(run, failure)
+    for failure in failures:
+        say(failure.reason + ("" if measured else "; nothing was measured"))
+    if not runs:
+        return failures[-1].exit if failures else FAILED
+    for run in runs:
+        for sentence in complaints(run):
+            say(sentence)
+    say(f"result in {path}{_missing(runs)}")
+    return worst([exit_code(run) for run in runs] + [failure.exit for failure in failures])
 
 
-def _result(session_id: str, path: Path, ended: launch.Ended) -> tuple[Session | None, Failure | None]:
-    """What the ranks left, and why the launch failed, if it did."""
-    failure = _failure(ended)
-    try:
-        session = store.load(path) if path.exists() else None
-    except (store.FormatError, OSError) as error:
-        return None, failure or Failure(reason=str(error), exit=FAILED)
-    run = session.runs[0] if session and session.id == session_id and session.runs else None
-    if run is None:
-        reason = f"the ranks ended without a result here; if the lead ran on another host, {path} is there"
-        return None, failure or Failure(reason=reason, exit=FAILED)
-    if run.status == "complete":
-        # Ended afterwards, by a limit or Ctrl-C, or with the code that the run itself deserves: all is there.
-        own = ended.limit or ended.signal or ended.status == exit_code(run)
-        return session, None if own else failure
-    failure = _merged(run.failure, failure)
-    return session, failure or Failure(reason="the ranks ended before they were done", exit=FAILED)
+def _missing(runs: list[Run]) -> str:
+    partial = [run for run in runs if run.status != "complete"]
+    if not partial:
+        return ""
+    visits = sum(len(p.visits) for run in partial for p in run.points)
+    return (
+        f" (partial, {visits} visits)" if len(runs) == 1 else f" ({len(partial)} of {len(runs)} launches failed)"
+    )
 
 
-def _failure(ended: launch.Ended) -> Failure | None:
-    command = [printable(word) for word in ended.command]
-    if ended.signal is not None:
-        names = {2: "interrupted (Ctrl-C)", 15: "terminated (SIGTERM)"}
-        reason = names.get(ended.signal) or f"ended by {_signal_name(ended.signal)}"
-        return Failure(reason=reason, exit=SIGNALLED + ended.signal, command=command)
-    lines = launch.telling(ended.output)
-    if ended.limit:
-        code = FAILED if ended.limit == launch.GONE else TIMED_OUT
-        return Failure(reason=ended.limit, exit=code, command=command, output=lines)
-    if ended.status == 0:
-        return None
-    if ended.status == USAGE:
-        own = [line.partition(": ")[2] for line in lines if line.startswith("pingpong: ")]
-        reason = own[0] if own else "the ranks refused to start"
-        return Failure(reason=reason, exit=USAGE, command=command, output=lines)
-    code = TIMED_OUT if ended.status == TIMED_OUT else FAILED
-    return Failure(reason=_cause(ended), exit=code, command=command, output=lines)
-
-
-def _cause(ended: launch.Ended) -> str:
-    """The signal that ended a rank, by mpiexec's own words, or mpiexec's status."""
-    if ended.status < 0:
-        return f"mpiexec was ended by {_signal_name(-ended.status)}"
-    said = re.search(rb"signal:?\s*(\d+)", ended.output, re.IGNORECASE)
-    if said:
-        return f"a rank was ended by {_signal_name(int(said[1]))}"
-    return f"mpiexec ended with status {ended.status}"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return f"signal {number} ({signal.Signals(number).name})"
-    except ValueError:
-        return f"signal {number}"
-
-
-def _merged(said: Failure | None, seen: Failure | None) -> Failure | None:
-    """What the lead wrote before it ended, beside what was seen from outside.
-
-    The lead knows why it gave up. But where this process ended the launch, or mpiexec ended the lead because
-    another rank had died, the reason is the one seen from outside.
-    """
-    if said is None or seen is None:
-        return said or seen
-    if said.exit <= SIGNALLED and seen.reason.startswith("mpiexec ended"):
-        return Failure(reason=said.reason, exit=said.exit, command=seen.command, output=seen.output)
-    return seen
-
-
-def _keep(session: Session, path: Path, failure: Failure | None) -> None:
+def _keep(session: Session, path: Path, failures: list[Failure]) -> None:
     """Turn a journal that was left behind into a final file that says how it ended."""
     run = session.runs[0]
-    if failure is None or run.status == "complete":
+    if not failures or run.status == "complete":
         return
-    run.failure = failure
+    run.failure = failures[0]
     try:
         store.save(session, path)
     except OSError as error:

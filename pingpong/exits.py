@@ -1,5 +1,7 @@
 """Exit codes (docs/exit-codes.md) and the sentences that go with them, alike for ranks and launcher."""
 
+from collections.abc import Iterable
+
 from pingpong.model import Failure, Run
 from pingpong.stats import summarize
 from pingpong.units import size_text
@@ -18,6 +20,11 @@ def exit_code(run: Run, failure: Failure | None = None) -> int:
     if failure:
         return failure.exit
     return FAILED if any(summarize(point).invalid for point in run.points) else 0
+
+
+def worst(codes: Iterable[int]) -> int:
+    """The one exit code of several launches: a wrong payload first, then what ended one early."""
+    return max(codes, key=lambda code: (code == WRONG_PAYLOAD, code), default=0)
 
 
 def complaints(run: Run) -> list[str]:

@@ -51,6 +51,8 @@ class Failure(Record):
 class Plan(Record):
     """What to measure and how.
 
+    `steps` in a sample are the instrument's choice if absent, as is `lead_in`.
+
     `method` is "visits" (shuffled visits until precise or out of budget), "fixed" (`samples` per point),
     "duration" (one point for `seconds`) or "classic" (one timed step a size, no lead-in). `loops` drive the steps:
     "native", "mpi4py" or both; unless `needs_native`, the mpi4py loop stands in for a native one that cannot be.
@@ -64,6 +66,7 @@ class Plan(Record):
     samples: int | None = None
     lead_in: int | None = None
     seconds: float | None = None
+    steps: int | None = None
     loops: list[str] = msgspec.field(default_factory=lambda: ["mpi4py"])
     needs_native: bool = False
 

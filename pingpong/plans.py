@@ -29,13 +29,14 @@ def make(
     seconds: float | None = None,
     classic: bool = False,
     seed: int | None = None,
+    steps: int | None = None,
     loop: str | None = None,
 ) -> Plan:
     """The plan of a request. Raises PlanError, UnitError."""
     chosen = parse_sizes(sizes)
     if perturbation is not None:
         chosen = perturb(chosen, perturbation)
-    method = _method(samples, seconds, classic, lead_in)
+    method = _method(samples, seconds, classic, lead_in, steps)
     plan = Plan(
         kernels=_kernels(kernels),
         sizes=chosen,
@@ -43,6 +44,7 @@ def make(
         budget=BUDGET,
         samples=samples,
         lead_in=lead_in,
+        steps=steps,
         seconds=seconds,
         seed=random.SystemRandom().randrange(2**32) if seed is None else seed,
         loops=_loops(loop, method),
@@ -73,13 +75,17 @@ def _loops(asked: str | None, method: str) -> list[str]:
     return LOOPS[:1] if method == "duration" else LOOPS
 
 
-def _method(samples: int | None, seconds: float | None, classic: bool, lead_in: int | None) -> str:
+def _method(
+    samples: int | None, seconds: float | None, classic: bool, lead_in: int | None, steps: int | None
+) -> str:
     given = {"-n": samples is not None, "-D": seconds is not None, "--classic": classic}
     several = [flag for flag, there in given.items() if there]
     if len(several) > 1:
         raise PlanError(f"{' and '.join(several)} exclude each other: each fixes how much is measured")
     if classic and lead_in is not None:
         raise PlanError("--classic has no lead-in: leave out -x")
+    if classic and steps is not None:
+        raise PlanError("--classic times one step: leave out --steps")
     return "classic" if classic else "duration" if seconds is not None else "fixed" if samples else "visits"
 
 

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 
 from pingpong import stats
-from pingpong.model import Plan, Session
+from pingpong.model import Plan, Run, Session
 from pingpong.units import duration, size_text
 
 REPAINT = 1.0  # seconds: painting takes time on cores that are being measured
@@ -20,13 +20,14 @@ REPAINT = 1.0  # seconds: painting takes time on cores that are being measured
 class Progress:
     """A bar with the share of the time that is over, the points done and the last figure."""
 
-    def __init__(self, plan: Plan, quiet: bool) -> None:
-        self._plan = plan
+    def __init__(self, plan: Plan, quiet: bool, launches: int = 1) -> None:
+        self._plan, self._launches = plan, launches
         self._shown = not quiet and sys.stderr.isatty()
         columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
         self._bar = Bar(*columns, console=Console(stderr=True), auto_refresh=False, transient=True)
         self._task = self._bar.add_task("starting two ranks", total=1.0)
         self._painted = self._began = 0.0
+        self._launch = 0
 
     def __enter__(self) -> "Progress":
         if self._shown:
@@ -49,19 +50,22 @@ class Progress:
         if self._shown:
             self._bar.start()
 
-    def update(self, session: Session) -> None:
-        """Paint the state of the session, at most once a second."""
+    def update(self, session: Session, launch: int) -> None:
+        """Paint the state of the session in its latest launch, at most once a second."""
         now = time.monotonic()
-        self._began = self._began or now
+        if launch != self._launch:
+            self._launch, self._began = launch, now
         if not self._shown or now - self._painted < REPAINT or not session.runs:
             return
         self._painted = now
-        text, share = self._state(session, now - self._began)
+        text, share = self._state(session.runs[-1], now - self._began)
+        if self._launches > 1:
+            text, share = f"launch {launch} of {self._launches}: {text}", (launch - 1 + share) / self._launches
         self._bar.update(self._task, description=text, completed=share)
         self._bar.refresh()
 
-    def _state(self, session: Session, elapsed: float) -> tuple[str, float]:
-        points = session.runs[0].points
+    def _state(self, run: Run, elapsed: float) -> tuple[str, float]:
+        points = run.points
         total = max(len(points), len(self._plan.kernels) * len(self._plan.sizes) * len(self._plan.loops))
         visited = [p for p in points if p.visits]
         if not visited:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from pingpong import store
+from pingpong import __version__, store
 from pingpong.model import DEFINITIONS, SCHEMA, Failure, Point, Run, Session, Visit
 from pingpong.request import Request
 from pingpong.units import printable
@@ -18,31 +18,34 @@ LOCKED = 2.0  # seconds that the watchdog waits for a line to be finished
 
 
 class Recorder:
-    """Writes a session with one run as it grows. `live` is called with the session after every visit.
+    """Writes the last run of a session as it grows. `live` is called with the session after every visit.
+
+    With `again` the file has a journal with the session and its earlier runs; whoever began it also finishes it.
 
     All methods raise OSError when the disk is full; the journal then holds what came before.
     """
 
-    def __init__(self, path: Path, session: Session, live: Callable[[Session], None] | None = None) -> None:
-        self.session, self.run = session, session.runs[0]
-        self._live = live
+    def __init__(
+        self, path: Path, session: Session, live: Callable[[Session], None] | None = None, again: bool = False
+    ) -> None:
+        self.session, self.run = session, session.runs[-1]
+        self._live, self._again = live, again
         self.path = path
-        self._journal = store.Journal(path)
+        self._journal = store.Journal(path, again)
         self._patience = 0.0
         self._lock = threading.Lock()
         self._interrupt: Callable[[], None] | None = None
 
     def begin(self) -> None:
         """Write the heads of session and run."""
-        runs, self.session.runs = self.session.runs, []
-        points, self.run.points = self.run.points, []
         try:
-            self._write("session", self.session)
-            self._write("run", self.run)
+            if not self._again:
+                self._write("session", structs.replace(self.session, runs=[]))
+            self._write("run", structs.replace(self.run, points=[]))
         except OSError:
-            self.path.unlink()  # nothing is measured yet, and an empty file would be in the way of the next try
+            if not self._again:
+                self.path.unlink()  # nothing is measured yet, and the file would be in the way of the next try
             raise
-        self.session.runs, self.run.points = runs, points
 
     def patience(self, seconds: float) -> None:
         """Tell who follows the journal how long it may have to wait for the next line."""
@@ -72,8 +75,9 @@ class Recorder:
 
     def finish(self) -> None:
         """Replace the journal by the final JSON; where there is no room for both, the journal is the result."""
-        with contextlib.suppress(OSError):
-            store.save(self.session, self.path)
+        if not self._again:
+            with contextlib.suppress(OSError):
+                store.save(self.session, self.path)
 
     def leave(self, failure: Failure) -> None:
         """From a signal handler or the watchdog: write the end and exit at once, but never inside a line."""
@@ -134,13 +138,44 @@ def _free(output: Path) -> Path:
     return output
 
 
-def new_session(run: Run, request: Request) -> Session:
-    """A session with one run."""
+def begin_several(path: Path, request: Request) -> None:
+    """Begin the journal of a session with several launches, to which each adds its run. Raises OSError."""
+    journal = store.Journal(path)
+    journal.write("session", new_session(None, request))
+    journal.close()
+
+
+def settle(path: Path, request: Request, number: int, failure: Failure | None) -> None:
+    """After a launch: see that the journal has a run of it, and that this run has an end."""
+    with contextlib.suppress(OSError, store.FormatError):
+        journal = store.Journal(path, again=True)
+        run = next((run for run in store.load(path).runs if run.launch == number), None)
+        if run is None:
+            source, plan = f"pingpong {__version__}", request.plan_of(number)
+            journal.write("run", Run(launch=number, source=source, status="partial", plan=plan, failure=failure))
+        elif run.status != "complete":
+            journal.write("end", {"status": run.status, "failure": store.to_builtins(failure)})
+        journal.close()
+
+
+def finish_several(path: Path) -> Session | None:
+    """Replace the journal by the final JSON, and return the session; None if it cannot be read."""
+    try:
+        session = store.load(path)
+    except (OSError, store.FormatError):
+        return None
+    with contextlib.suppress(OSError):
+        store.save(session, path)
+    return session
+
+
+def new_session(run: Run | None, request: Request) -> Session:
+    """A session with one run, or none yet."""
     return Session(
         schema=SCHEMA,
         id=request.id,
         command=[printable(word) for word in request.command],
-        seed=run.plan.seed if run.plan else 0,
+        seed=request.plan.seed,
         definitions=DEFINITIONS,
-        runs=[run],
+        runs=[run] if run else [],
     )

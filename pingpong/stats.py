@@ -116,16 +116,16 @@ def _rank(n: int) -> tuple[int, float] | None:
     return best
 
 
-def modes(values: Sequence[float]) -> list[Mode]:
+def modes(values: Sequence[float], fewest: int = 3) -> list[Mode]:
     """The groups into which visit medians fall, smallest first; empty if they are one.
 
     Neighbouring groups are told apart where the gap between them is at least a tenth of the value below it and
-    three times the spread (interquartile range) of either group, and each holds at least three values and a fifth
-    of all. Starts from all gaps of a tenth and closes the weakest until the rest hold.
+    three times the spread (interquartile range) of either group, and each holds at least `fewest` values and a
+    fifth of all. Starts from all gaps of a tenth and closes the weakest until the rest hold.
     """
     ordered = np.sort(np.asarray(values, dtype=float))
     gaps = np.diff(ordered)
-    fewest = max(3, math.ceil(len(ordered) / 5))
+    fewest = max(fewest, math.ceil(len(ordered) / 5))
     cuts = [int(i) + 1 for i in np.flatnonzero(gaps >= 0.1 * ordered[:-1])]
     while cuts:
         groups = np.split(ordered, cuts)
@@ -194,16 +194,16 @@ def bandwidth(point: Point, step: float) -> float:
 
 def preferred(points: list[Point]) -> list[Point]:
     """Of points that differ in their loop alone the native one: it shows the fabric, without what Python adds."""
-    native = {_what(p) for p in points if p.loop == NATIVE}
-    return [p for p in points if p.loop == NATIVE or _what(p) not in native]
+    native = {what(p) for p in points if p.loop == NATIVE}
+    return [p for p in points if p.loop == NATIVE or what(p) not in native]
 
 
 def added(points: list[Point]) -> list[tuple[Point, float]]:
     """The mpi4py points that have a native one beside them, and the seconds that Python adds to each message."""
-    native = {_what(p): p for p in points if p.loop == NATIVE}
+    native = {what(p): p for p in points if p.loop == NATIVE}
     found = []
     for point in points:
-        beside = native.get(_what(point))
+        beside = native.get(what(point))
         if beside is None or beside is point:
             continue
         step, native_step = summarize(point).median, summarize(beside).median
@@ -212,7 +212,8 @@ def added(points: list[Point]) -> list[tuple[Point, float]]:
     return found
 
 
-def _what(point: Point) -> tuple[str, int, str]:
+def what(point: Point) -> tuple[str, int, str]:
+    """What a point measures, whoever drives it: kernel, size and parameters."""
     return point.kernel, point.size, repr(sorted(point.params.items()))
 
 

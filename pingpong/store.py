@@ -28,11 +28,17 @@ class FormatError(ValueError):
 
 
 class Journal:
-    """Append-only writer. Creating it claims the path: it raises FileExistsError for a file that is there."""
+    """Append-only writer. Creating it claims the path: it raises FileExistsError for a file that is there.
 
-    def __init__(self, path: Path) -> None:
+    With `again` it goes on with a journal that is there, after its last whole line.
+    """
+
+    def __init__(self, path: Path, again: bool = False) -> None:
         self.path = path
-        self._file = path.open("xb", buffering=0)
+        self._file = path.open("r+b" if again else "xb", buffering=0)
+        if again:
+            self._file.truncate(path.read_bytes().rfind(b"\n") + 1)
+            self._file.seek(0, os.SEEK_END)
 
     def write(self, kind: str, value: Any) -> None:
         """Append one line. Raises OSError when the disk is full; what was written before stays readable."""
@@ -81,6 +87,11 @@ class Follower:
         for line in lines:
             self._line(line)
         return bool(lines)
+
+    def skip(self) -> None:
+        """Read what earlier launches have written; what is asked from now on is about the next one."""
+        self.poll()
+        self.patience = 0.0
 
     def close(self) -> None:
         if self._file:

@@ -204,8 +204,9 @@ class _Rank:
         run = self._head(ranks, {h["rank"].host: h["facts"] for h in hosts}, connection)
         session = recorder.new_session(run, self._request)
         try:
-            path = recorder.claim(self._request.output)
-            self._recorder = recorder.Recorder(path, session, self._live() if self._show else None)
+            output, several = self._request.output, self._request.several
+            path = output if several and output else recorder.claim(output)
+            self._recorder = recorder.Recorder(path, session, self._live() if self._show else None, several)
             self._recorder.begin()
         except OSError as error:
             return (
@@ -232,7 +233,7 @@ class _Rank:
             thread_level=levels.get(MPI.Query_thread()),
         )
         return Run(
-            launch=1,
+            launch=self._request.launch,
             started=datetime.now(UTC).isoformat(timespec="seconds"),
             source=f"pingpong {__version__}",
             status="partial",

@@ -16,8 +16,8 @@ ALLOWED = {
     "matplotlib": ("plots",),
     "click": ("cli",),
     "rich": ("progress", "texts.tables"),
-    "msgspec": ("model", "store", "recorder", "controller", "cli", "texts.tables"),
-    "numpy": ("stats", "measure", "native.loops"),
+    "msgspec": ("model", "store", "recorder", "request", "across", "texts.tables"),
+    "numpy": ("stats", "across", "measure", "native.loops"),
 }
 # What runs under mpiexec never imports these.
 NOT_IN_WORKERS = {"scipy", "matplotlib", "jinja2", "pandas", "numba"}

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pingpong.model import Failure, Mismatch, Payload, Rank, Warn
-from pingpong.texts import log
+from pingpong.texts import launches, log
 from tests.builders import CLOCK, plan, point, run, session
 
 SEEDS = Path(__file__).parent.parent / "seeds"
@@ -33,7 +33,7 @@ def points_of(rows):
 @pytest.mark.parametrize("name", LOGS)
 def test_the_old_log_is_printed_again_to_the_last_digit(name):
     rows = seed(name)
-    text = log.text(session(points_of(rows)))
+    text = launches.text(session(points_of(rows)))
     printed = [found.groups() for line in text.splitlines() if (found := LINE.match(line))]
     assert len(rows) == len(printed) == 54
     # One row of the 108 has a rate of three digits that gives another whole microsecond than the printed one.
@@ -46,7 +46,7 @@ def test_the_old_log_is_printed_again_to_the_last_digit(name):
 
 @pytest.mark.parametrize("name", LOGS)
 def test_the_sections_and_their_order_are_those_of_the_old_log(name):
-    lines = log.text(session(points_of(seed(name)))).splitlines()
+    lines = launches.text(session(points_of(seed(name)))).splitlines()
     heads = [line.strip() for line in lines if line.startswith("  ") and not line.strip()[0].isdigit()]
     assert heads == ["Asynchronous ping-pong", "Bi-directional asynchronous ping-pong"]
     assert [line for line in lines if line.startswith("Hello")] == ["Hello from 1 of 2", "Hello from 0 of 2"]
@@ -75,7 +75,7 @@ def test_the_closing_line_is_over_all_sections(name):
         )
         for r in rows
     ]
-    assert log.text(session(points)).splitlines()[-1] == (
+    assert launches.text(session(points)).splitlines()[-1] == (
         f"Max rate = {summary['max_rate_mb_per_s']} MB/sec  Min latency = {summary['min_latency_us']} usec"
     )
     assert (best["section"], least["section"]) == ("asynchronous", "bidirectional")
@@ -124,7 +124,7 @@ def test_whole_microseconds_and_three_digits_where_that_would_be_zero(usec, prin
 
 def test_size_zero_has_a_time_and_no_rate():
     assert log.size_line(point(size=0, visits=[[3e-6]])) == "       0 bytes took         3 usec (   0.000 MB/sec)"
-    text = log.text(session([point(size=0, visits=[[3e-6]])]))
+    text = launches.text(session([point(size=0, visits=[[3e-6]])]))
     assert "Max rate = 0.000000 MB/sec  Min latency = 1.500000 usec" in text
 
 
@@ -154,24 +154,24 @@ def test_a_wrong_payload_is_named_on_an_invalid_point_too():
 
 
 def test_a_run_without_any_valid_time_says_so():
-    text = log.text(session([point(visits=[[0.0]])]))
+    text = launches.text(session([point(visits=[[0.0]])]))
     assert text.splitlines()[-1] == "No time was measured."
     assert "inf" not in text and "nan" not in text
 
 
 def test_a_partial_run_is_marked_with_its_reason():
     failure = Failure(reason="the time limit of 60 s is over", exit=124)
-    text = log.text(session([point(visits=[[1e-6]])], status="partial", failure=failure))
+    text = launches.text(session([point(visits=[[1e-6]])], status="partial", failure=failure))
     assert text.splitlines()[-1] == "# partial result: the time limit of 60 s is over"
-    killed = log.text(session([point(visits=[[1e-6]])], status="partial"))
+    killed = launches.text(session([point(visits=[[1e-6]])], status="partial"))
     assert killed.splitlines()[-1].startswith("# partial result: ")
-    assert "partial" not in log.text(session([point(visits=[[1e-6]])]))
+    assert "partial" not in launches.text(session([point(visits=[[1e-6]])]))
 
 
 def test_the_head_says_what_was_run_where_and_by_whom():
     ranks = [Rank(rank=0, host="n1", pid=1), Rank(rank=1, host="n2", pid=2)]
     warnings = [Warn(code="unbound", text="ranks 0, 1 not bound")]
-    lines = log.text(session([], ranks=ranks, warnings=warnings)).splitlines()
+    lines = launches.text(session([], ranks=ranks, warnings=warnings)).splitlines()
     assert lines[0].startswith("# pingpong 0.1.0, ")
     assert "# rank 0 on host n1, rank 1 on host n2; Open MPI 5.0.11, started by Open MPI mpiexec" in lines
     assert "# first message and answer 85.0 µs (connects), second 5.00 µs" in lines
@@ -181,7 +181,7 @@ def test_the_head_says_what_was_run_where_and_by_whom():
 
 def test_the_timer_accuracy_is_printed_as_the_old_log_did():
     clock = msgspec.structs.replace(CLOCK, wtime_step=2**-20)  # what both old logs print
-    assert "Timer accuracy of ~0.953674 usecs" in log.text(session([], clock=clock))
+    assert "Timer accuracy of ~0.953674 usecs" in launches.text(session([], clock=clock))
 
 
 @pytest.mark.parametrize(
@@ -194,23 +194,25 @@ def test_the_timer_accuracy_is_printed_as_the_old_log_did():
     ],
 )
 def test_the_first_line_says_which_method_made_the_numbers(more, said):
-    first = log.text(session([], plan=plan(**more))).splitlines()[0]
+    first = launches.text(session([], plan=plan(**more))).splitlines()[0]
     assert said in first
 
 
 def test_an_imported_run_needs_neither_plan_nor_ranks():
-    text = log.text(session([point(visits=[[2e-6]])], plan=None, ranks=[], connections=[], mpi=None, clock=None))
+    text = launches.text(
+        session([point(visits=[[2e-6]])], plan=None, ranks=[], connections=[], mpi=None, clock=None)
+    )
     assert text.splitlines()[0] == "# pingpong 0.1.0, imported"
     assert "1024 bytes took         2 usec (1024.000 MB/sec)" in text
 
 
 def test_warnings_of_points_are_said_with_their_point():
     made = point(size=8, visits=[[1e-6]], warnings=[Warn(code="harness", text="the harness costs 5.0 %")])
-    assert "# warning: blocking 8: the harness costs 5.0 %" in log.text(session([made]))
+    assert "# warning: blocking 8: the harness costs 5.0 %" in launches.text(session([made]))
 
 
 def test_a_kernel_of_a_newer_version_gets_its_name_as_title():
-    text = log.text(session([point("blocking", visits=[[1e-6]]), point("quantum", visits=[[1e-6]])]))
+    text = launches.text(session([point("blocking", visits=[[1e-6]]), point("quantum", visits=[[1e-6]])]))
     assert "\n  quantum\n" in text
 
 
@@ -226,7 +228,7 @@ def watched(visits, **more):
 
 def test_a_watch_has_a_line_for_each_second():
     # per step: 1, 2, 6 µs and 2, 4 µs; 2 * 1024 B / 2 µs = 1024 MB/s, / 3 µs = 682.667 MB/s
-    lines = log.text(watched([[2e-6, 12e-6, 4e-6], [8e-6, 4e-6]])).splitlines()
+    lines = launches.text(watched([[2e-6, 12e-6, 4e-6], [8e-6, 4e-6]])).splitlines()
     at = lines.index("  Ping-pong, 1K bytes, every second")
     first, second = (re.split(r" {2,}| (?=\()", line.strip()) for line in lines[at + 2 : at + 4])
     assert first == ["0 s", "median 2.00 usec", "(1024.000 MB/sec)", "min 1.00", "max 6.00 usec"]
@@ -234,12 +236,12 @@ def test_a_watch_has_a_line_for_each_second():
 
 
 def test_a_second_in_which_the_clock_failed_is_named():
-    text = log.text(watched([[2e-6], [0.0], []]))
+    text = launches.text(watched([[2e-6], [0.0], []]))
     assert text.count("no valid time") == 3  # two seconds, and the line for the size
 
 
 def test_a_watch_of_a_kernel_of_a_newer_version_is_printed():
-    assert "1K bytes, every second" in log.text(watched([[2e-6]], kernel="quantum"))
+    assert "1K bytes, every second" in launches.text(watched([[2e-6]], kernel="quantum"))
 
 
 @pytest.mark.parametrize("warnings", [[], [Warn(code="harness", text="the harness costs 5.0 %")]])
@@ -251,7 +253,7 @@ def test_what_is_printed_of_a_growing_watch_is_the_beginning_of_its_log(warnings
         grown = session([point(visits=visits[:n], stop=None, warnings=warnings)], plan=WATCH, status="partial")
         text, start = log.more(grown.runs[0], start)
         printed += text
-    whole = log.text(session([point(visits=visits, warnings=warnings)], plan=WATCH))
+    whole = launches.text(session([point(visits=visits, warnings=warnings)], plan=WATCH))
     assert whole.startswith(printed)
     assert printed.count(" s  median ") == 2 and whole.count(" s  median ") == 3
 
@@ -260,7 +262,7 @@ def test_control_characters_in_a_file_do_not_reach_the_terminal():
     """A result may come from anyone: an escape sequence in a host's name could clear the screen or worse."""
     ranks = [Rank(rank=0, host="n1\x1b[2J", pid=1), Rank(rank=1, host="n2\r\nMax rate = 9", pid=2)]
     made = run([point(visits=[[1e-6]])], ranks=ranks, warnings=[Warn(code="x", text="\x1b]0;title\x07")])
-    text = log.text(session([], **{name: getattr(made, name) for name in ("ranks", "warnings")}))
+    text = launches.text(session([], **{name: getattr(made, name) for name in ("ranks", "warnings")}))
     assert not set(text) & {"\x1b", "\x07", "\r"}
     assert "\nMax rate = 9" not in text
 
@@ -269,6 +271,6 @@ def test_a_headline_of_two_modes_carries_a_warning():
     """Half of the visits of 8 bytes take 1 µs and half 3 µs; the other size is calm."""
     split = point(size=8, visits=[[1e-6], [3e-6]] * 10)
     calm = point(size=1024, visits=[[8e-6]] * 20)
-    text = log.text(session([split, calm]))
+    text = launches.text(session([split, calm]))
     assert "# warning: Min latency is of blocking 8, whose visits fall into 2 modes" in text
     assert "Max rate is of" not in text

@@ -19,6 +19,7 @@ from pingpong.stats import HARNESS_LIMIT
 SAMPLES = 30  # in a visit, if time allows
 SPACING = 0.25  # seconds from one visit of a point to its next
 PASSES = 20  # that the budget should allow, so that most points get past the second look
+HARNESS_MARGIN = 4 / 3  # in steps: what follows may be faster than the trial
 RESOLUTION_LIMIT = 0.001  # of a sample
 LONG_LEAD_IN = 0.02  # seconds: above it one untimed step has to do
 MOST_STEPS = 2**16
@@ -133,6 +134,7 @@ class Schedule:
         (point.first,), wrong = self._field.visit(index, 0, 1, 0, 1, patience)
         self._note(index, wrong)
         point.steps, cost = self._block(index, point.first)
+        point.steps = self._plan.steps or point.steps
         point.lead_in = self._plan.lead_in if self._plan.lead_in is not None else _lead_in(point.steps, cost.step)
         self._cost[index] = _Cost(cost.fixed + point.lead_in * cost.step, cost.step)
         point.samples = SAMPLES
@@ -177,7 +179,7 @@ class Schedule:
         resolution = (self._clock.step or math.inf) / RESOLUTION_LIMIT
         # steps * step >= (per sample + steps * per step) / limit, solved for steps * step
         share = 1 - harness.step / HARNESS_LIMIT / step if step > 0 else 0.0
-        return max(resolution, harness.sample / HARNESS_LIMIT / share if share > 0.1 else 0.0)
+        return max(resolution, HARNESS_MARGIN * harness.sample / HARNESS_LIMIT / share if share > 0.1 else 0.0)
 
     def _warn_of_harness(self, index: int) -> None:
         point, step = self.points[index], median(self._medians[index])

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 
 from pingpong.model import Session
-from pingpong.texts import log, tables
+from pingpong.texts import launches, tables
 
 FORMS: dict[str, Callable[[Session], str]] = {
-    "log": log.text,
-    "table": tables.table,
+    "log": launches.text,
+    "table": lambda session: tables.terminal(launches.sheets(session)),
     "csv": tables.csv_text,
     "json": tables.json_text,
-    "markdown": tables.markdown,
+    "markdown": lambda session: tables.markdown(launches.sheets(session)),
 }

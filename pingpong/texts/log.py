@@ -3,20 +3,13 @@
 "took" is the full round trip; MB/sec is 2 * size / time with MB = 10^6 bytes, per direction in the third section.
 """
 
+from collections.abc import Callable
 from statistics import median
 
 from pingpong import placement, stats
 from pingpong.kernels import KERNELS
-from pingpong.model import Point, Run, Session
+from pingpong.model import Point, Run
 from pingpong.units import MB, MICRO, duration, micros, printable, significant, size_text
-
-
-def text(session: Session) -> str:
-    """The log of a session."""
-    lines: list[str] = []
-    for run in session.runs:
-        lines += _run(run)
-    return _joined(lines)
 
 
 def more(run: Run, start: int) -> tuple[str, int]:
@@ -25,28 +18,36 @@ def more(run: Run, start: int) -> tuple[str, int]:
     The current second is left for the next time: it may grow.
     """
     lines, end = _seconds(run.points[0], start, finished=False)
-    return _joined((_watch_head(run) if start == 0 and end else []) + lines), end
+    return joined((_watch_head(run) if start == 0 and end else []) + lines), end
 
 
-def _joined(lines: list[str]) -> str:
+def joined(lines: list[str]) -> str:
     return "".join(printable(line) + "\n" for line in lines)
 
 
-def _run(run: Run) -> list[str]:
+def run_lines(run: Run) -> list[str]:
+    """The log of a run, line by line."""
     watched = run.plan is not None and run.plan.method == "duration" and run.points
     lines = [*_watch_head(run), *_seconds(run.points[0], 0, finished=True)[0]] if watched else head(run)
-    shown = stats.preferred(run.points)
-    for number, kernel in enumerate(dict.fromkeys(p.kernel for p in shown)):
-        points = [p for p in shown if p.kernel == kernel]
+    return lines + sections(stats.preferred(run.points), size_line) + closing(run)
+
+
+def sections(points: list[Point], line: Callable[[Point], str]) -> list[str]:
+    """A section for each kernel, with the `line` of each of its points."""
+    mixed = len({p.loop for p in points}) > 1
+    lines: list[str] = []
+    for number, kernel in enumerate(dict.fromkeys(p.kernel for p in points)):
         # The log's first section has no title; another kernel in its place gets one.
         lines += ["", f"  {title(kernel)}", ""] if number or kernel != "blocking" else [""]
-        mixed = len({p.loop for p in shown}) > 1
-        lines += [size_line(p) + (f"  {p.loop} loop" if mixed and p.loop != stats.NATIVE else "") for p in points]
-    return lines + closing(run)
+        for point in points:
+            if point.kernel == kernel:
+                stands_in = mixed and point.loop != stats.NATIVE
+                lines.append(line(point) + (f"  {point.loop} loop" if stands_in else ""))
+    return lines
 
 
 def head(run: Run) -> list[str]:
-    lines = [f"# {run.source}, {method(run)}{_loop(run)}", *_placement(run)]
+    lines = [f"# {run.source}, {method(run)}{loop(run)}", *_placement(run)]
     lines += [f"Hello from {rank.rank} of {len(run.ranks)}" for rank in reversed(run.ranks)]
     if run.clock and run.clock.wtime_step:
         lines.append(f"Timer accuracy of ~{run.clock.wtime_step / MICRO:.6f} usecs")
@@ -55,8 +56,8 @@ def head(run: Run) -> list[str]:
     return lines
 
 
-def _loop(run: Run) -> str:
-    """Who made the MPI calls of what is shown."""
+def loop(run: Run) -> str:
+    """Who made the MPI calls of what is shown, with a comma before it."""
     if run.plan is None:
         return ""
     loops = {p.loop for p in stats.preferred(run.points)} or set(run.plan.loops[:1])
@@ -165,10 +166,27 @@ def _doubts(what: str, point: Point) -> list[str]:
     ]
 
 
-def _added(run: Run) -> list[str]:
+def best_line(rate: float, latency: float) -> str:
+    """The log's last line."""
+    return f"Max rate = {rate / MB:.6f} MB/sec  Min latency = {latency / MICRO:.6f} usec"
+
+
+def point_warnings(runs: list[Run]) -> list[str]:
+    """What is to be said of points, each sentence once with the sizes that it holds for."""
+    sizes: dict[tuple[str, str], list[str]] = {}
+    for run in runs:
+        shown = stats.preferred(run.points)
+        for point in run.points:
+            kernel = point.kernel if any(point is p for p in shown) else f"{point.kernel} ({point.loop} loop)"
+            for warn in point.warnings:
+                sizes.setdefault((kernel, warn.text), []).append(size_text(point.size))
+    return [f"# warning: {kernel} {', '.join(dict.fromkeys(at))}: {text}" for (kernel, text), at in sizes.items()]
+
+
+def added(found: list[tuple[Point, float]]) -> list[str]:
     """What Python adds to a message, at each kernel's smallest size."""
     smallest: dict[str, tuple[Point, float]] = {}
-    for point, seconds in sorted(stats.added(run.points), key=lambda found: found[0].size):
+    for point, seconds in sorted(found, key=lambda pair: pair[0].size):
         smallest.setdefault(point.kernel, (point, seconds))
     parts = [f"{micros(s)} µs a message ({k}, {size_text(p.size)} bytes)" for k, (p, s) in smallest.items()]
     return [f"# mpi4py adds {', '.join(parts)}"] if parts else []
@@ -176,24 +194,22 @@ def _added(run: Run) -> list[str]:
 
 def closing(run: Run) -> list[str]:
     """The end of a run's log: what is to be said of single points, the headline, and why it is partial."""
-    shown = stats.preferred(run.points)
-    best = stats.headline(shown)
-    sizes: dict[tuple[str, str], list[str]] = {}
-    for point in run.points:
-        kernel = point.kernel if any(point is p for p in shown) else f"{point.kernel} ({point.loop} loop)"
-        for warn in point.warnings:
-            sizes.setdefault((kernel, warn.text), []).append(size_text(point.size))
-    lines = [f"# warning: {kernel} {', '.join(at)}: {text}" for (kernel, text), at in sizes.items()]
+    best = stats.headline(stats.preferred(run.points))
+    lines = point_warnings([run])
     if best:
         lines += _doubts("Max rate", best.fastest) + _doubts("Min latency", best.nearest)
-    lines += _added(run)
+    lines += added(stats.added(run.points))
     lines = ["", *lines, ""] if lines else [""]
     if best:
-        rate, latency = best.rate / MB, best.latency / MICRO
-        lines += [f"Max rate = {rate:.6f} MB/sec  Min latency = {latency:.6f} usec"]
+        lines += [best_line(best.rate, best.latency)]
     else:
         lines += ["No time was measured."]
-    if run.status != "complete":
-        reason = run.failure.reason if run.failure else "it has no end: it still runs, or was killed"
-        lines += [f"# partial result: {reason}"]
-    return lines
+    return lines + partial(run)
+
+
+def partial(run: Run) -> list[str]:
+    """Why there is no more of a run than this."""
+    if run.status == "complete":
+        return []
+    reason = run.failure.reason if run.failure else "it has no end: it still runs, or was killed"
+    return [f"# partial result: {reason}"]

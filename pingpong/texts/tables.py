@@ -1,9 +1,10 @@
-"""The other texts: a table for the terminal, Markdown, CSV and JSON, all of the same rows."""
+"""The other texts: tables for the terminal and in Markdown, CSV and JSON, all of the same rows."""
 
 import csv
 import io
 import textwrap
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -115,16 +116,6 @@ def _columns(found: list[dict[str, Any]]) -> tuple[str, ...]:
     return (*_COLUMNS, "adds") if any(row["added_seconds"] is not None for row in found) else _COLUMNS
 
 
-def _groups(session: Session) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    for run in session.runs:
-        for kernel in dict.fromkeys(p.kernel for p in run.points):
-            points = [p for p in run.points if p.kernel == kernel]
-            way = {"half-trip": "one-way time", "completion": "completion time"}.get(points[0].time, "time")
-            found = _rows(run, points)
-            for loop in dict.fromkeys(p.loop for p in points):
-                yield f"{log.title(kernel)} ({way}), {loop} loop", [row for row in found if row["loop"] == loop]
-
-
 def _notes(rows_: list[dict[str, Any]]) -> list[str]:
     """What does not fit in a column: modes, invalid points, wrong payloads."""
     lines = []
@@ -137,37 +128,68 @@ def _notes(rows_: list[dict[str, Any]]) -> list[str]:
             lines.append(f"{size}: {row['invalid']}")
         if row["wrong_payloads"]:
             lines.append(f"{size}: {row['wrong_payloads']} visits with a wrong payload")
-    return [printable(line) for line in lines]
+    return lines
 
 
-def _head(session: Session) -> list[str]:
-    return [printable(line) for run in session.runs for line in log.head(run)]
+@dataclass(frozen=True)
+class Table:
+    """Cells as text, and the notes that fit in none."""
+
+    title: str
+    columns: tuple[str, ...]
+    cells: list[list[str]]
+    notes: list[str]
 
 
-def table(session: Session) -> str:
-    """A table a kernel, in 80 columns whatever the terminal, so that it prints alike everywhere.
+@dataclass(frozen=True)
+class Sheet:
+    """A run, or several launches, in tables between the log's head and its closing lines."""
 
-    Only figures that would not fit make it wider: a cut figure is a wrong one.
+    head: list[str]
+    tables: list[Table]
+    tail: list[str]
+
+
+def title(point: Point) -> str:
+    """Of the table that a point belongs to: its kernel, what its time is, and who drove it."""
+    way = {"half-trip": "one-way time", "completion": "completion time"}.get(point.time, "time")
+    return f"{log.title(point.kernel)} ({way}), {point.loop} loop"
+
+
+def sheet(run: Run) -> Sheet:
+    """A run: a table for each kernel and loop, a row for each size."""
+    found = list(zip(run.points, _rows(run, run.points), strict=True))
+    tables = []
+    for name in dict.fromkeys(title(p) for p in run.points):
+        rows = [row for point, row in found if title(point) == name]
+        tables.append(Table(name, _columns(rows), [_cells(row) for row in rows], _notes(rows)))
+    return Sheet(log.head(run), tables, log.closing(run))
+
+
+def terminal(sheets: list[Sheet]) -> str:
+    """Tables in 80 columns whatever the terminal, so that they print alike everywhere.
+
+    Only figures that would not fit make one wider: a cut figure is a wrong one.
     """
-    lines = [part for line in _head(session) for part in _wrap(line)]
-    for title, found in _groups(session):
-        lines += ["", printable(title), *_grid(found)]
-        lines += [part for note in _notes(found) for part in _wrap(f"  {note}")]
-    lines += ["", *(part for line in _tail(session) for part in _wrap(line))]
+    lines = [part for each in sheets for line in each.head for part in _wrap(line)]
+    for each in (table for sheet in sheets for table in sheet.tables):
+        lines += ["", printable(each.title), *_grid(each)]
+        lines += [part for note in each.notes for part in _wrap(f"  {note}")]
+    lines += ["", *(part for each in sheets for line in each.tail if line for part in _wrap(line))]
     return "".join(line + "\n" for line in lines)
 
 
-def _grid(found: list[dict[str, Any]]) -> list[str]:
+def _grid(table: Table) -> list[str]:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Table as Grid
     from rich.text import Text
 
-    grid = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name in _columns(found):
+    grid = Grid(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for name in table.columns:
         grid.add_column(name, justify="left" if name == "stop" else "right", no_wrap=True)
-    for row in found:
-        grid.add_row(*(Text(cell) for cell in _cells(row)))
+    for cells in table.cells:
+        grid.add_row(*(Text(cell) for cell in cells))
     file = io.StringIO()
     Console(file=file, width=10 * WIDTH, color_system=None, force_terminal=False).print(grid)
     return [text for line in file.getvalue().splitlines() if (text := line.rstrip())]
@@ -175,28 +197,25 @@ def _grid(found: list[dict[str, Any]]) -> list[str]:
 
 def _wrap(line: str) -> list[str]:
     indent = "#   " if line.startswith("#") else "    "
-    return textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_on_hyphens=False) or [""]
+    return textwrap.wrap(printable(line), WIDTH, subsequent_indent=indent, break_on_hyphens=False) or [""]
 
 
-def markdown(session: Session) -> str:
+def markdown(sheets: list[Sheet]) -> str:
     """The same tables in Markdown."""
-    lines = [f"    {line}" for line in _head(session)]
-    for title, found in _groups(session):
+    lines = [f"    {printable(line)}" for each in sheets for line in each.head]
+    for table in (table for sheet in sheets for table in sheet.tables):
         lines += [
             "",
-            f"## {printable(title)}",
+            f"## {printable(table.title)}",
             "",
-            "| " + " | ".join(_columns(found)) + " |",
-            "|" + "---:|" * len(_columns(found)),
+            "| " + " | ".join(table.columns) + " |",
+            "|" + "---:|" * len(table.columns),
         ]
-        lines += ["| " + " | ".join(_escape(cell) for cell in _cells(row)) + " |" for row in found]
-        lines += ["", *(f"- {_escape(note)}" for note in _notes(found))]
-    return "\n".join([*lines, "", *(f"    {line}" for line in _tail(session))]) + "\n"
+        lines += ["| " + " | ".join(_escape(cell) for cell in cells) + " |" for cells in table.cells]
+        lines += ["", *(f"- {_escape(printable(note))}" for note in table.notes)]
+    tail = [f"    {printable(line)}" for each in sheets for line in each.tail if line]
+    return "\n".join([*lines, "", *tail]) + "\n"
 
 
 def _escape(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
-
-
-def _tail(session: Session) -> list[str]:
-    return [printable(line) for run in session.runs for line in log.closing(run) if line]
