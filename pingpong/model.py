@@ -51,6 +51,8 @@ class Failure(Record):
 class Plan(Record):
     """What to measure and how.
 
+    With a "cold" `cache` each step uses other memory, out of `pool` bytes for each buffer.
+
     `steps` in a sample are the instrument's choice if absent, as is `lead_in`.
 
     `method` is "visits" (shuffled visits until precise or out of budget), "fixed" (`samples` per point),
@@ -67,6 +69,8 @@ class Plan(Record):
     lead_in: int | None = None
     seconds: float | None = None
     steps: int | None = None
+    cache: Literal["warm", "cold"] = "warm"
+    pool: int | None = None
     loops: list[str] = msgspec.field(default_factory=lambda: ["mpi4py"])
     needs_native: bool = False
 

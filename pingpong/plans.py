@@ -3,7 +3,7 @@
 import difflib
 import random
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from pingpong.kernels import KERNELS, names
 from pingpong.model import Plan, Point, Warn
@@ -12,6 +12,7 @@ from pingpong.units import parse_sizes, perturb, size_text
 SIZES = "8:8M"
 LOOPS = ["native", "mpi4py"]
 BUDGET = 10.0  # seconds of measuring
+UNKNOWN_CACHE = 2**28  # bytes: as much as the largest have
 LARGEST_COUNT = 2**31 - 1  # of an MPI without the large counts of MPI 4
 
 
@@ -30,6 +31,7 @@ def make(
     classic: bool = False,
     seed: int | None = None,
     steps: int | None = None,
+    cache: Literal["warm", "cold"] = "warm",
     loop: str | None = None,
 ) -> Plan:
     """The plan of a request. Raises PlanError, UnitError."""
@@ -45,6 +47,7 @@ def make(
         samples=samples,
         lead_in=lead_in,
         steps=steps,
+        cache=cache,
         seconds=seconds,
         seed=random.SystemRandom().randrange(2**32) if seed is None else seed,
         loops=_loops(loop, method),
@@ -156,6 +159,7 @@ def points(plan: Plan, absent: Sequence[Absent] = ()) -> list[Point]:
             messages=kernel.messages,
             directions=kernel.directions,
             time=kernel.time,
+            params={"cache": "cold"} if plan.cache == "cold" else {},
         )
         for kernel in (KERNELS[name] for name in plan.kernels)
         for loop in LOOPS
@@ -170,6 +174,14 @@ def buffers_needed(plan: Plan) -> tuple[int, int]:
     return max(k.sends for k in chosen), max(k.receives for k in chosen)
 
 
+def pool_for(plan: Plan, last_level_caches: Sequence[int | None]) -> int | None:
+    """Bytes that each buffer walks through in a plan with a cold cache: twice what any of the caches holds."""
+    if plan.cache == "warm":
+        return None
+    largest = max((size for size in last_level_caches if size), default=UNKNOWN_CACHE)
+    return 2 * max(largest, *plan.sizes)
+
+
 def refusal(plan: Plan, mpi: str, standard: Sequence[int], ranks: int, memory: int | None) -> str | None:
     """Why `ranks` ranks on one host with `memory` free bytes and this MPI cannot carry out the plan, or None.
 
@@ -182,10 +194,12 @@ def refusal(plan: Plan, mpi: str, standard: Sequence[int], ranks: int, memory: i
             f"messages of {largest} bytes need MPI 4 (large counts), and {mpi} implements MPI "
             f"{'.'.join(map(str, standard))}; the largest size here is {LARGEST_COUNT}"
         )
-    need = ranks * sum(buffers_needed(plan)) * largest
+    buffers, each = sum(buffers_needed(plan)), plan.pool or largest
+    need = ranks * buffers * each
     if memory is not None and need > 0.9 * memory:
+        smaller = "fewer kernels (-k) or smaller sizes (-m)" if plan.pool else "smaller sizes (-m)"
         return (
-            f"{ranks} ranks with {sum(buffers_needed(plan))} buffers of {size_text(largest)} bytes need "
-            f"{need / 2**30:.1f} GiB, and this host has {memory / 2**30:.1f} GiB free; ask for smaller sizes (-m)"
+            f"{ranks} ranks with {buffers} buffers of {size_text(each)} bytes need "
+            f"{need / 2**30:.1f} GiB, and this host has {memory / 2**30:.1f} GiB free; ask for {smaller}"
         )
     return None

@@ -42,6 +42,7 @@ with warnings.catch_warnings():
     from pingpong.measure import clock
     from pingpong.measure.buffers import Buffers
     from pingpong.measure.pair import Lead, Peer
+    from pingpong.measure.pool import Pool
     from pingpong.native import loops
 
 START_LIMIT = 60.0  # seconds for initialisation and the first message
@@ -152,18 +153,19 @@ class _Rank:
         connection = self._connect()
         self._control = self._world.Dup()
         lead = self._me == 0
-        facts = self._control.gather(self._host | {"memory": environment.available_memory()})
+        memory = {"memory": environment.available_memory(), "cache": environment.last_level_cache()}
+        facts = self._control.gather(self._host | memory)
         refused = self._control.bcast(self._prepare(facts, connection) if facts else None)
         if refused:
             if lead:
                 say(refused)
             return USAGE
-        points = self._control.bcast(plans.points(self._plan, self._absent))
+        points, pool = self._control.bcast((plans.points(self._plan, self._absent), self._plan.pool))
         end = (Lead if lead else Peer)(
             self._world,
             self._control,
             self._other,
-            Buffers(max(self._plan.sizes), *plans.buffers_needed(self._plan)),
+            self._buffers(pool),
             self._watchdog.arm,
         )
         gc.collect()
@@ -172,6 +174,13 @@ class _Rank:
         gc.enable()
         self._watchdog.disarm()
         return code
+
+    def _buffers(self, pool: int | None) -> Buffers | Pool:
+        needed = plans.buffers_needed(self._plan)
+        if pool is None:
+            return Buffers(max(self._plan.sizes), *needed)
+        self._watchdog.arm(START_LIMIT + pool / 1e8)  # touching it takes its time
+        return Pool(pool, *needed, self._me, self._other)
 
     def _connect(self) -> Connection:
         """The first two round trips of the pair, timed by the lead: nothing was said before them."""
@@ -193,6 +202,7 @@ class _Rank:
     def _prepare(self, hosts: list[Any], connection: Connection) -> str | None:
         """Make the run's head and claim the result file; a sentence if that, or the plan, cannot be."""
         ranks: list[Rank] = [h["rank"] for h in hosts]
+        self._plan.pool = plans.pool_for(self._plan, [at["cache"] for at in hosts])
         for rank, at in zip(ranks, hosts, strict=True):
             crowd = Counter(r.host for r in ranks)[rank.host]
             refused = plans.refusal(self._plan, _library(), MPI.Get_version(), crowd, at["memory"])
@@ -220,6 +230,7 @@ class _Rank:
         return lambda session: show(session, False)
 
     def _head(self, ranks: list[Rank], hosts: dict[str, Any], connection: Connection) -> Run:
+        pool = self._plan.pool
         facts = {"hosts": hosts} | environment.software_facts(os.environ)
         levels = {MPI.THREAD_SINGLE: "single", MPI.THREAD_FUNNELED: "funneled"}
         levels |= {MPI.THREAD_SERIALIZED: "serialized", MPI.THREAD_MULTIPLE: "multiple"}
@@ -239,7 +250,7 @@ class _Rank:
             status="partial",
             plan=self._plan,
             mpi=mpi,
-            clock=clock.describe(MPI.Wtime, _empty_loops()),
+            clock=clock.describe(MPI.Wtime, _empty_loops(), sum(plans.buffers_needed(self._plan)) if pool else 0),
             ranks=ranks,
             connections=[connection],
             environment=facts,

@@ -3,7 +3,7 @@
 Everything else (the choices on the command line, the docs table, the contract test) reads this table.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,13 +19,15 @@ class Steps(Protocol):
 
     So a kernel that posts receives ahead leaves nothing posted, and the lead's clock is read between samples
     without a gap. A loop that is not Python's reads the numbers and appends the `stamps` itself: on the lead
-    samples + 1 readings of the clock in nanoseconds, on the peer none.
+    samples + 1 readings of the clock in nanoseconds, on the peer none. Where there are `offsets`, one before
+    the steps and one for each, the iterator moves all buffers of the link so far from their beginning.
     """
 
     lead_in: int
     steps: int
     samples: int
     stamps: list[int]
+    offsets: Sequence[int]
 
     def __iter__(self) -> Iterator[bool]: ...
 

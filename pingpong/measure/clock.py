@@ -1,8 +1,9 @@
 """The clock of the samples, and what it and the harness cost."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, pairwise, repeat
+from operator import itemgetter
 from statistics import median
 from typing import Any
 
@@ -35,15 +36,31 @@ def step_and_cost(clock: Callable[[], float]) -> tuple[float | None, float]:
 class Block:
     """The steps of one visit (see `pingpong.kernels.Steps`); with a `tick` it is the lead's and takes stamps.
 
+    `moves` turns the offsets of the steps into iterators that each move one buffer when they are advanced.
     Costs no Python code per step: the pieces between the stamps are iterated in C.
     """
 
-    def __init__(self, lead_in: int, steps: int, samples: int, tick: Tick | None = None) -> None:
+    def __init__(
+        self,
+        lead_in: int,
+        steps: int,
+        samples: int,
+        tick: Tick | None = None,
+        offsets: Sequence[int] = (),
+        moves: Callable[[Sequence[int]], list[Iterator[None]]] = lambda _offsets: [],
+    ) -> None:
         self.lead_in, self.steps, self.samples = lead_in, steps, samples
         self.stamps: list[int] = []
-        self._tick = tick
+        self.offsets = offsets
+        self._tick, self._moves = tick, moves
 
     def __iter__(self) -> Iterator[bool]:
+        if not len(self.offsets):
+            return self._lasts()
+        # Each step also advances every move once: in C as well, so that it costs little.
+        return map(itemgetter(0), zip(self._lasts(), *self._moves(self.offsets[1:]), strict=False))
+
+    def _lasts(self) -> Iterator[bool]:
         tick = self._tick
         if tick is None:
             return chain(repeat(False, self.lead_in + self.steps * self.samples - 1), repeat(True, 1))
@@ -76,12 +93,12 @@ class _Alone:
         pass
 
 
-def harness(factory: Factory) -> Harness:
-    """What the loops of an empty kernel cost, from samples of 1 and 1000 steps."""
+def harness(factory: Factory, slots: int = 0) -> Harness:
+    """What the loops of an empty kernel cost, from samples of 1 and 1000 steps, with `slots` buffers that move."""
     found = []
     with factory(_Alone()) as (run, _):
         for _ in range(TRIALS):
-            found.append((_sample(run, 1), _sample(run, 1000)))
+            found.append((_sample(run, 1, slots), _sample(run, 1000, slots)))
             time.sleep(APART)
     # The least of them: what else the machine does is not the harness's cost.
     short, long = (min(costs) for costs in zip(*found, strict=True))
@@ -89,13 +106,16 @@ def harness(factory: Factory) -> Harness:
     return Harness(sample=max(0.0, short - per_step), step=per_step)
 
 
-def _sample(run: Loop, steps: int) -> float:
-    block = Block(0, steps, 30, now)
+def _sample(run: Loop, steps: int, slots: int) -> float:
+    def moves(offsets: Sequence[int]) -> list[Iterator[None]]:
+        return [map([None].__setitem__, repeat(0), [None] * len(offsets)) for _ in range(slots)]
+
+    block = Block(0, steps, 30, now, range(30 * steps + 1) if slots else (), moves)
     run(block)
     return median(block.seconds())
 
 
-def describe(wtime: Callable[[], float], loops: dict[str, Factory]) -> Clock:
+def describe(wtime: Callable[[], float], loops: dict[str, Factory], slots: int = 0) -> Clock:
     """The steps and costs of MPI's clock and ours, and of the harness for each of the empty kernel's loops."""
     wtime_step, _ = step_and_cost(wtime)
     step, cost = step_and_cost(now)
@@ -104,5 +124,5 @@ def describe(wtime: Callable[[], float], loops: dict[str, Factory]) -> Clock:
         wtime_step=wtime_step,
         step=step / 1e9 if step else None,
         cost=cost / 1e9,
-        harness={name: harness(factory) for name, factory in loops.items()},
+        harness={name: harness(factory, slots) for name, factory in loops.items()},
     )

@@ -4,9 +4,10 @@ Orders and reports are fixed arrays on a communicator of their own. One order go
 comes back after it; while the steps of a visit run, nothing else is sent.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from pingpong.kernels import KERNELS, Loops
 from pingpong.measure import payload
 from pingpong.measure.buffers import Buffers, Bytes, message
 from pingpong.measure.clock import Block, Tick, now
+from pingpong.measure.pool import Pool
 from pingpong.model import Mismatch, Point
 
 ORDER, REPORT, MEET = range(3)  # tags
@@ -46,6 +48,19 @@ class PairLink:
         self.comm, self.other = comm, other
         self.out, self.into = [message(a) for a in out], [message(a) for a in into]
         self._control = control
+        self._homes = [(each, each[0].address) for each in (*self.out, *self.into)]
+
+    def place(self, offset: int) -> None:
+        """Move all buffers so far from their beginning, in bytes."""
+        for moved, home in self._homes:
+            moved[0] = MPI.buffer.fromaddress(home + offset, moved[1])
+
+    def moves(self, offsets: Sequence[int]) -> list[Iterator[None]]:
+        """For each buffer an iterator that moves it on when it is advanced."""
+        return [
+            map(moved.__setitem__, repeat(0), [MPI.buffer.fromaddress(home + o, moved[1]) for o in offsets])
+            for moved, home in self._homes
+        ]
 
     def meet(self) -> None:
         self._control.Sendrecv(b"", self.other, MEET, bytearray(), self.other, MEET)
@@ -54,15 +69,18 @@ class PairLink:
 @dataclass
 class _Opened:
     loops: Loops
+    link: PairLink
+    size: int
     out: list[Bytes]
     into: list[Bytes]
+    offsets: Sequence[int] = ()
 
 
 class End:
     """One end of a pair with its opened points. `watch(seconds)` is called before what may block for long."""
 
     def __init__(
-        self, comm: Any, control: Any, other: int, buffers: Buffers, watch: Callable[[float], None]
+        self, comm: Any, control: Any, other: int, buffers: Buffers | Pool, watch: Callable[[float], None]
     ) -> None:
         self._comm, self._control, self._other = comm, control, other
         self._buffers, self._watch = buffers, watch
@@ -76,11 +94,26 @@ class End:
         into = self._buffers.into(point.size, kernel.receives)
         link = PairLink(self._comm, self._control, self._other, out, into)
         loops = self._stack.enter_context(kernel.loops[point.loop](link))
-        self._opened.append(_Opened(loops, out, into))
+        self._opened.append(_Opened(loops, link, point.size, out, into))
+
+    def _block(self, opened: _Opened, order: "Order", tick: Tick | None = None) -> Block:
+        """The steps of a visit, with the payload prepared."""
+        if isinstance(self._buffers, Pool):
+            steps = order.lead_in + order.steps * order.samples
+            opened.offsets = self._buffers.take(opened.size, steps + 1).tolist()
+            opened.link.place(opened.offsets[0])
+        self._prepare(opened, order.number)
+        return Block(order.lead_in, order.steps, order.samples, tick, opened.offsets, opened.link.moves)
 
     def _prepare(self, opened: _Opened, visit: int) -> None:
-        payload.write(opened.out, self._me, visit)
-        payload.clear(opened.into, self._other, visit)
+        if isinstance(self._buffers, Buffers):
+            payload.write(opened.out, self._me, visit)
+            payload.clear(opened.into, self._other, visit)
+
+    def _first_wrong(self, opened: _Opened, visit: int) -> tuple[int, ...] | None:
+        if isinstance(self._buffers, Pool):
+            return self._buffers.first_wrong(opened.size, len(opened.into), opened.offsets)
+        return payload.first_wrong(opened.into, self._other, visit)
 
     def _close(self) -> None:
         self._stack.close()
@@ -103,12 +136,12 @@ class Lead(End):
 
         `patience` is what the watchdogs allow, in seconds. Raises MPI.Exception.
         """
-        self._send(Order(VISIT, index, number, steps, lead_in, samples, _milli(patience)))
+        order = Order(VISIT, index, number, steps, lead_in, samples, _milli(patience))
+        self._send(order)
         opened = self._opened[index]
-        self._prepare(opened, number)
-        block = Block(lead_in, steps, samples, self.tick)
+        block = self._block(opened, order, self.tick)
         opened.loops[0](block)
-        wrong = [_mismatch(self._me, number, payload.first_wrong(opened.into, self._other, number))]
+        wrong = [_mismatch(self._me, number, self._first_wrong(opened, number))]
         report = np.empty(_REPORT, np.int64)
         self._control.Recv([report, MPI.INT64_T], self._other, REPORT)
         wrong.append(_mismatch(self._other, number, tuple(report[1:].tolist()) if report[0] else None))
@@ -138,17 +171,15 @@ class Peer(End):
             if order.op == OPEN:
                 self._open(points[len(self._opened)])
             elif order.op == VISIT:
-                self._visit(
-                    self._opened[order.first], order.number, Block(order.lead_in, order.steps, order.samples)
-                )
+                opened = self._opened[order.first]
+                self._visit(opened, order.number, self._block(opened, order))
             else:
                 self._close()
                 return order.first
 
     def _visit(self, opened: _Opened, number: int, block: Block) -> None:
-        self._prepare(opened, number)
         opened.loops[1](block)
-        wrong = payload.first_wrong(opened.into, self._other, number)
+        wrong = self._first_wrong(opened, number)
         report = np.array([1, *wrong] if wrong else [0] * _REPORT, np.int64)
         self._control.Send([report, MPI.INT64_T], self._other, REPORT)
 

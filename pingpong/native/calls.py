@@ -14,8 +14,11 @@ WORDS = (
     "lead_in",
     "steps",
     "samples",
-    "out",  # address of the addresses of the send buffers
-    "into",  # the same of the receive buffers
+    "slots",  # send and receive buffers in all
+    "out",  # address of the addresses of the send buffers, which those of the receive buffers follow
+    "into",  # address of the addresses of the receive buffers
+    "homes",  # address of what both were at first
+    "offsets",  # address of how far each step moves all of them from there; 0 if they stay
     "count",
     "datatype",
     "other",

@@ -25,6 +25,7 @@ from pingpong.native.calls import CALLS, COUNT, HANDLE, INDEXED, INT, KINDS, POI
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 _CLOCK_MONOTONIC = 1
 LEAD_IN, STEPS, SAMPLES, STAMPS = (WORD[name] for name in ("lead_in", "steps", "samples", "stamps"))
+SLOTS, OUT, HOMES, OFFSETS = (WORD[name] for name in ("slots", "out", "homes", "offsets"))
 
 
 def compile_twin(twin: Twin, handle: int, large: bool) -> tuple[str, bytes]:
@@ -74,18 +75,24 @@ def _lead_loop(step: Any) -> Any:
 
     @numba.njit
     def loop(mpi):  # type: ignore[no-untyped-def]
+        done, moves = 0, _word(mpi, OFFSETS) != 0
         for _ in range(_word(mpi, LEAD_IN)):
+            if moves:
+                _move(mpi, done)
+            done += 1
             failed = step(mpi, False)
             if failed:
                 return failed
-        left = _word(mpi, STEPS) * _word(mpi, SAMPLES)
+        total = done + _word(mpi, STEPS) * _word(mpi, SAMPLES)
         at = _word(mpi, STAMPS)
         _store(at, _now(mpi))
-        while left > 0:
+        while done < total:
             for _ in range(_word(mpi, STEPS)):
-                left -= 1
+                if moves:
+                    _move(mpi, done)
+                done += 1
                 _keep()
-                failed = step(mpi, left == 0)
+                failed = step(mpi, done == total)
                 if failed:
                     return failed
             at += 8
@@ -100,16 +107,27 @@ def _peer_loop(step: Any) -> Any:
 
     @numba.njit
     def loop(mpi):  # type: ignore[no-untyped-def]
-        left = _word(mpi, LEAD_IN) + _word(mpi, STEPS) * _word(mpi, SAMPLES)
-        while left > 0:
-            left -= 1
+        done, moves = 0, _word(mpi, OFFSETS) != 0
+        total = _word(mpi, LEAD_IN) + _word(mpi, STEPS) * _word(mpi, SAMPLES)
+        while done < total:
+            if moves:
+                _move(mpi, done)
+            done += 1
             _keep()
-            failed = step(mpi, left == 0)
+            failed = step(mpi, done == total)
             if failed:
                 return failed
         return 0
 
     return loop
+
+
+@numba.njit
+def _move(mpi, step):  # type: ignore[no-untyped-def]
+    """Put all buffers where this step wants them."""
+    offset = _word(_word(mpi, OFFSETS), step)
+    for slot in range(_word(mpi, SLOTS)):
+        _store(_word(mpi, OUT) + 8 * slot, _word(_word(mpi, HOMES), slot) + offset)
 
 
 def _main(lead: Any, peer: Any, post_lead: Any, post_peer: Any) -> Callable[[int, int], int]:

@@ -99,16 +99,20 @@ class _Block:
         self.large = plans.is_large(size)
         self._words: Words = np.zeros(len(WORDS) + len(CALLS), np.int64)
         self.address = self._words.ctypes.data
-        self._out, self._into = (_addresses(m) for m in (link.out, link.into))
+        self._homes = _addresses(messages)
+        self._slots = self._homes.copy()
         self._requests = np.zeros(max(1, twin.requests) * MPI._sizeof(MPI.Request), np.uint8)
         # MPI_STATUS_IGNORE differs between MPIs; room for one is right everywhere.
         self._status = np.zeros(MPI._sizeof(MPI.Status), np.uint8)
         self._timespec = np.zeros(2, np.int64)
         self._set("clock", ctypes.cast(_GLOBAL.clock_gettime, ctypes.c_void_p).value)
-        for name, array in (("out", self._out), ("into", self._into), ("requests", self._requests)):
-            self._set(name, array.ctypes.data)
-        for name, array in (("status", self._status), ("timespec", self._timespec)):
-            self._set(name, array.ctypes.data)
+        self._set("slots", len(messages))
+        self._set("out", self._slots.ctypes.data)
+        self._set("into", self._slots.ctypes.data + 8 * len(link.out))
+        self._set("homes", self._homes.ctypes.data)
+        self._set("requests", self._requests.ctypes.data)
+        self._set("status", self._status.ctypes.data)
+        self._set("timespec", self._timespec.ctypes.data)
         self._set("request_size", MPI._sizeof(MPI.Request))
         if messages:
             for name, value in (("count", size), ("datatype", messages[0][2].handle), ("comm", link.comm.handle)):
@@ -128,6 +132,11 @@ class _Block:
         self._set("stamps", self._stamps.ctypes.data)
         for name in ("lead_in", "steps", "samples"):
             self._set(name, getattr(steps, name))
+        if len(steps.offsets):
+            first, *rest = steps.offsets
+            self._slots[:] = self._homes + first
+            self._offsets = np.array(rest, np.int64)
+            self._set("offsets", self._offsets.ctypes.data)
         return self._stamps
 
 

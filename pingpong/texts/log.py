@@ -47,7 +47,8 @@ def sections(points: list[Point], line: Callable[[Point], str]) -> list[str]:
 
 
 def head(run: Run) -> list[str]:
-    lines = [f"# {run.source}, {method(run)}{loop(run)}", *_placement(run)]
+    cold = ", cold buffers" if run.plan and run.plan.cache == "cold" else ""
+    lines = [f"# {run.source}, {method(run)}{loop(run)}{cold}", *_placement(run)]
     lines += [f"Hello from {rank.rank} of {len(run.ranks)}" for rank in reversed(run.ranks)]
     if run.clock and run.clock.wtime_step:
         lines.append(f"Timer accuracy of ~{run.clock.wtime_step / MICRO:.6f} usecs")

@@ -8,6 +8,7 @@ from pingpong import plans, stats
 from pingpong.measure import pair as pairs
 from pingpong.measure import payload
 from pingpong.measure.buffers import Buffers, aligned
+from pingpong.measure.pool import Pool
 from pingpong.measure.schedule import Schedule
 from pingpong.model import Clock
 
@@ -30,7 +31,9 @@ class Ignore:
 def measured(plan, lead_class=pairs.Lead, peer_class=pairs.Peer):
     """The points of `plan` on the lead, and the exit code that both ranks were told."""
     me = COMM.rank
-    buffers = Buffers(max(plan.sizes), *plans.buffers_needed(plan))
+    needed = plans.buffers_needed(plan)
+    cold = plan.cache == "cold"
+    buffers = Pool(1 << 20, *needed, me, 1 - me) if cold else Buffers(max(plan.sizes), *needed)
     cls = lead_class if me == 0 else peer_class
     end = cls(COMM, CONTROL, 1 - me, buffers, lambda seconds: None)
     points = plans.points(plan)
@@ -53,6 +56,26 @@ def test_all_points_of_a_plan_are_measured_and_checked():
         assert summary.samples == 60
         assert point.payload.checked == len(point.visits) and point.payload.wrong == []
         assert point.first > 0 and point.stop == "fixed"
+
+
+def test_cold_buffers_are_checked_too_and_every_step_uses_other_memory():
+    points = measured(plans.make(sizes="0,8,1K,64K", samples=60, seed=1, cache="cold"))
+    assert len(points) == 24 and {p.params["cache"] for p in points} == {"cold"}
+    for point in points:
+        assert stats.summarize(point).invalid is None
+        assert point.payload.checked == len(point.visits) and point.payload.wrong == []
+
+
+@pytest.mark.parametrize("loop", ["native", "mpi4py"])
+def test_a_wrong_byte_in_cold_buffers_is_named(loop):
+    class Spoiling(pairs.Peer):
+        def _first_wrong(self, opened, visit):
+            opened.into[0].base[...] = 0  # all that was received, wherever
+            return super()._first_wrong(opened, visit)
+
+    plan = plans.make(kernels=["blocking"], sizes="8", samples=30, seed=1, cache="cold", loop=loop)
+    (point,) = measured(plan, peer_class=Spoiling)
+    assert {(w.rank, w.byte, w.found) for w in point.payload.wrong} == {(1, 0, 0)}
 
 
 def test_classic_makes_one_timed_step_a_size_in_order():
