@@ -76,7 +76,10 @@ class Plan(Record):
 
 
 class Rank(Record):
-    """Where a rank ran. `cpus` is its affinity mask; `usable` how many CPUs its host lets the job use."""
+    """Where a rank ran. `cpus` is its affinity mask; `usable` how many CPUs its host lets the job use.
+
+    Of the `measured` seconds it waited `waited` for a CPU that others used; it was taken away `preempted` times.
+    """
 
     rank: int
     host: str
@@ -84,6 +87,9 @@ class Rank(Record):
     cpus: list[int] = []
     cores: list[str] = []
     usable: int | None = None
+    measured: float | None = None
+    waited: float | None = None
+    preempted: int | None = None
 
 
 class Mpi(Record):

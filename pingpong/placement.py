@@ -5,6 +5,9 @@ from typing import Any
 
 from pingpong.model import Rank, Warn
 
+DISTURBED = "disturbed"  # the code of its warnings
+WAITED = 0.01  # of the time that was measured
+
 
 def where(ranks: list[Rank]) -> str:
     """Always said: "both ranks on host n1", or "rank 0 on host n1, rank 1 on host n2"."""
@@ -18,6 +21,20 @@ def warnings(ranks: list[Rank], environment: dict[str, Any]) -> list[Warn]:
     """The warnings of placement, each once."""
     found = [_crowded(ranks), _shared(ranks), _unbound(ranks), _governor(ranks, environment)]
     return [warn for warn in found if warn]
+
+
+def disturbances(ranks: list[Rank]) -> list[Warn]:
+    """For each rank that had to wait for its CPU: whatever it measured then was partly something else."""
+    found = []
+    for rank in ranks:
+        if rank.measured and rank.waited is not None and rank.waited > WAITED * rank.measured:
+            share = 100 * rank.waited / rank.measured
+            text = (
+                f"rank {rank.rank} on host {rank.host} waited for its CPU {share:.0f} % of the time "
+                f"(taken away {rank.preempted} times): something else runs there"
+            )
+            found.append(Warn(code=DISTURBED, text=text))
+    return found
 
 
 def _crowded(ranks: list[Rank]) -> Warn | None:

@@ -70,7 +70,10 @@ class Recorder:
     def end(self, failure: Failure | None = None) -> None:
         """Close the journal with its last line; the run is complete if nothing failed."""
         self.run.status, self.run.failure = ("partial" if failure else "complete"), failure
-        self._write("end", {"status": self.run.status, "failure": store.to_builtins(failure) if failure else None})
+        run = self.run
+        ranks, warnings = ([store.to_builtins(each) for each in some] for some in (run.ranks, run.warnings))
+        told = {"status": run.status, "failure": store.to_builtins(failure) if failure else None}
+        self._write("end", told | {"ranks": ranks, "warnings": warnings})
         self._journal.close()
 
     def finish(self) -> None:

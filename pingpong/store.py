@@ -13,7 +13,7 @@ from typing import Annotated, Any, BinaryIO, Literal, TypeVar
 
 import msgspec
 
-from pingpong.model import SCHEMA, Failure, Point, Record, Run, Seconds, Session, Visit
+from pingpong.model import SCHEMA, Failure, Point, Rank, Record, Run, Seconds, Session, Visit, Warn
 
 _JOURNAL = b'{"session":'
 
@@ -142,6 +142,9 @@ class Follower:
         elif kind == "end":
             run.status = msgspec.convert(value["status"], Literal["complete", "partial"])
             run.failure = from_builtins(value["failure"], Failure) if value.get("failure") else None
+            run.ranks = [from_builtins(rank, Rank) for rank in value["ranks"]] if "ranks" in value else run.ranks
+            if "warnings" in value:
+                run.warnings = [from_builtins(warn, Warn) for warn in value["warnings"]]
 
 
 def load(path: Path) -> Session:

@@ -43,6 +43,7 @@ with warnings.catch_warnings():
     from pingpong.measure.buffers import Buffers
     from pingpong.measure.pair import Lead, Peer
     from pingpong.measure.pool import Pool
+    from pingpong.measure.waiting import Waiting
     from pingpong.native import loops
 
 START_LIMIT = 60.0  # seconds for initialisation and the first message
@@ -125,6 +126,12 @@ def _merged(hosts: list[dict[str, Any]]) -> list[plans.Absent]:
             reason = f"{each.reason} (host {at['rank'].host})" if several else each.reason
             found.setdefault((each.kernel, each.large), each._replace(reason=reason))
     return list(found.values())
+
+
+def _note_waiting(run: Run, waited: tuple[Waiting, Waiting]) -> None:
+    for rank, found in zip(run.ranks, waited, strict=True):
+        rank.measured, rank.waited, rank.preempted = found.elapsed / 1e9, found.waited / 1e9, found.preempted
+    run.warnings += placement.disturbances(run.ranks)
 
 
 class _Rank:
@@ -267,6 +274,7 @@ class _Rank:
         failure = None
         try:
             Schedule(self._plan, points, end, record, record.run.clock).run()
+            _note_waiting(record.run, end.waited())
             record.end()
         except OSError as error:  # of the journal: MPI's errors are MPI.Exception
             failure = Failure(reason=f"cannot write the result: {error.strerror}", exit=FAILED)

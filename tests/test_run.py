@@ -1,6 +1,7 @@
 """`pingpong run` as a user types it: launched by itself, and under mpiexec."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -27,8 +28,6 @@ def under_mpiexec(launcher, ranks, *args, cwd, env, timeout=120):
 
 @pytest.fixture
 def env(launcher):
-    import os
-
     return dict(os.environ) | launcher.environment()
 
 
@@ -177,3 +176,38 @@ def test_a_launcher_that_stumbles_at_its_start_is_started_again(tmp_path, launch
     )
     assert done.returncode == 0, done.stderr
     assert "trying once more" in done.stderr and (tmp_path / "r.json").exists()
+
+
+def test_a_run_beside_other_work_says_that_it_was_disturbed(tmp_path):
+    busy = [sys.executable, "-c", "while True: pass"]
+    others = [subprocess.Popen(busy) for _ in os.sched_getaffinity(0)]
+    try:
+        done = run("run", "-k", "blocking", "-m", "8", "-o", "d.json", cwd=tmp_path)
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"# warning: rank \d on host .* waited for its CPU \d+ % of the time", done.stdout)
+    ranks = store.load(tmp_path / "d.json").runs[0].ranks
+    assert all(0 <= rank.waited <= rank.measured and rank.preempted >= 0 for rank in ranks)
+
+
+def test_several_launches_are_one_file_and_one_log(tmp_path):
+    done = run("run", *QUICK, "--launches", "3", "--seed", "7", "-o", "l.json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    session = store.load(tmp_path / "l.json")
+    assert session.seed == 7 and [r.launch for r in session.runs] == [1, 2, 3]
+    assert len({r.plan.seed for r in session.runs}) == 3 and {r.status for r in session.runs} == {"complete"}
+    assert len({r.ranks[0].pid for r in session.runs}) == 3
+    assert done.stdout.splitlines()[0].startswith("# pingpong 0.1.0, median over 3 launches, in each the median")
+    assert len(re.findall(LINE, done.stdout)) == 4
+    for form in ("log", "table"):
+        assert run("show", "l.json", "-f", form, cwd=tmp_path).returncode == 0
+    assert run("show", "l.json", cwd=tmp_path).stdout == done.stdout
+
+
+def test_launches_are_made_by_pingpong_alone(tmp_path, launcher, env):
+    done = under_mpiexec(launcher, 2, "run", *QUICK, "--launches", "3", cwd=tmp_path, env=env)
+    assert done.returncode == 2 and "--launches starts mpiexec itself" in done.stderr
+    assert list(tmp_path.iterdir()) == []

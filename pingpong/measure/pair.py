@@ -14,14 +14,15 @@ import numpy as np
 from mpi4py import MPI
 
 from pingpong.kernels import KERNELS, Loops
-from pingpong.measure import payload
+from pingpong.measure import payload, waiting
 from pingpong.measure.buffers import Buffers, Bytes, message
 from pingpong.measure.clock import Block, Tick, now
 from pingpong.measure.pool import Pool
+from pingpong.measure.waiting import Waiting
 from pingpong.model import Mismatch, Point
 
 ORDER, REPORT, MEET = range(3)  # tags
-OPEN, VISIT, END = range(3)
+OPEN, VISIT, WAITED, END = range(4)
 _REPORT = 5
 
 
@@ -85,6 +86,7 @@ class End:
         self._comm, self._control, self._other = comm, control, other
         self._buffers, self._watch = buffers, watch
         self._me = comm.Get_rank()
+        self._began = waiting.so_far()
         self._stack = ExitStack()
         self._opened: list[_Opened] = []
 
@@ -147,6 +149,13 @@ class Lead(End):
         wrong.append(_mismatch(self._other, number, tuple(report[1:].tolist()) if report[0] else None))
         return block.seconds(), [w for w in wrong if w]
 
+    def waited(self) -> tuple[Waiting, Waiting]:
+        """How long lead and peer have waited for their CPUs since they began. Raises MPI.Exception."""
+        self._send(Order(WAITED))
+        numbers = np.empty(len(Waiting._fields), np.int64)
+        self._control.Recv([numbers, MPI.INT64_T], self._other, REPORT)
+        return waiting.so_far().since(self._began), Waiting(*numbers.tolist())
+
     def end(self, code: int) -> None:
         """Close all points on both ends and tell the peer the exit code."""
         self._send(Order(END, code))
@@ -173,6 +182,9 @@ class Peer(End):
             elif order.op == VISIT:
                 opened = self._opened[order.first]
                 self._visit(opened, order.number, self._block(opened, order))
+            elif order.op == WAITED:
+                mine = np.array(waiting.so_far().since(self._began), np.int64)
+                self._control.Send([mine, MPI.INT64_T], self._other, REPORT)
             else:
                 self._close()
                 return order.first

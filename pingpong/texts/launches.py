@@ -54,7 +54,7 @@ def closing(runs: list[Run]) -> list[str]:
     """The spread, the headline with its interval, and the launches that failed."""
     measured = [run for run in runs if run.points]
     found, best = across.points(measured), across.headlines(measured)
-    lines = [*log.point_warnings(runs), *log.added(across.added(measured))]
+    lines = [*log.late_warnings(runs), *log.point_warnings(runs), *log.added(across.added(measured))]
     if found:
         within, between = (
             100 * median(each) for each in ([e.within for e in found], [e.step.between for e in found])

@@ -93,7 +93,7 @@ def _placement(run: Run) -> list[str]:
         lines[0] += f"; {run.mpi.name} {run.mpi.version}{launcher}"
     for c in run.connections:
         lines.append(f"# first message and answer {duration(c.first)} (connects), second {duration(c.second)}")
-    return lines + [f"# warning: {warn.text}" for warn in run.warnings]
+    return lines + [f"# warning: {warn.text}" for warn in run.warnings if warn.code != placement.DISTURBED]
 
 
 def size_line(point: Point) -> str:
@@ -172,6 +172,12 @@ def best_line(rate: float, latency: float) -> str:
     return f"Max rate = {rate / MB:.6f} MB/sec  Min latency = {latency / MICRO:.6f} usec"
 
 
+def late_warnings(runs: list[Run]) -> list[str]:
+    """What is known only when a run is over: a log that grows could not have it in its head."""
+    found = [(run, warn) for run in runs for warn in run.warnings if warn.code == placement.DISTURBED]
+    return [f"# warning: {f'launch {run.launch}: ' if len(runs) > 1 else ''}{warn.text}" for run, warn in found]
+
+
 def point_warnings(runs: list[Run]) -> list[str]:
     """What is to be said of points, each sentence once with the sizes that it holds for."""
     sizes: dict[tuple[str, str], list[str]] = {}
@@ -196,7 +202,7 @@ def added(found: list[tuple[Point, float]]) -> list[str]:
 def closing(run: Run) -> list[str]:
     """The end of a run's log: what is to be said of single points, the headline, and why it is partial."""
     best = stats.headline(stats.preferred(run.points))
-    lines = point_warnings([run])
+    lines = late_warnings([run]) + point_warnings([run])
     if best:
         lines += _doubts("Max rate", best.fastest) + _doubts("Min latency", best.nearest)
     lines += added(stats.added(run.points))
