@@ -3,7 +3,7 @@
 import csv
 import io
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -12,20 +12,26 @@ from pingpong import stats, units
 from pingpong.model import Point, Run, Session
 from pingpong.stats import Interval
 from pingpong.texts import log
-from pingpong.units import MB, printable, significant, size_text
+from pingpong.units import MB, percentile_name, printable, significant, size_text
 
 WIDTH = 80
+WIDEST = 1_000_000  # columns: beyond it figures would be cut
 
 
-def rows(session: Session) -> Iterator[dict[str, Any]]:
-    """One row a point, in seconds and bytes per second; None for a figure that the data do not carry."""
+def rows(session: Session, percents: Sequence[float] = ()) -> Iterator[dict[str, Any]]:
+    """One row a point, in seconds and bytes per second; None for a figure that the data do not carry.
+
+    Each of `percents` adds a percentile: "p99.9" in seconds.
+    """
     for run in session.runs:
-        yield from _rows(run, run.points)
+        for point, row in zip(run.points, _rows(run), strict=True):
+            values = stats.one_way_percentiles(point, percents) if percents else []
+            yield row | dict(zip(map(percentile_name, percents), values, strict=True))
 
 
-def _rows(run: Run, points: list[Point]) -> list[dict[str, Any]]:
-    added = {id(point): seconds for point, seconds in stats.added(points)}
-    return [_row(run, point, added.get(id(point))) for point in points]
+def _rows(run: Run) -> list[dict[str, Any]]:
+    added = {id(point): seconds for point, seconds in stats.added(run.points)}
+    return [_row(run, point, added.get(id(point))) for point in run.points]
 
 
 def _row(run: Run, point: Point, added: float | None) -> dict[str, Any]:
@@ -64,14 +70,14 @@ def _row(run: Run, point: Point, added: float | None) -> dict[str, Any]:
     }
 
 
-def json_text(session: Session) -> str:
+def json_text(session: Session, percents: Sequence[float] = ()) -> str:
     """The rows as one JSON array, indented."""
-    return msgspec.json.format(msgspec.json.encode(list(rows(session))), indent=2).decode() + "\n"
+    return msgspec.json.format(msgspec.json.encode(list(rows(session, percents))), indent=2).decode() + "\n"
 
 
-def csv_text(session: Session) -> str:
+def csv_text(session: Session, percents: Sequence[float] = ()) -> str:
     """The rows as CSV with a header; the modes and warnings of a cell are separated by ";"."""
-    found = list(rows(session))
+    found = list(rows(session, percents))
     file = io.StringIO()
     names = list(found[0]) if found else ["kernel", "size", "seconds"]
     writer = csv.DictWriter(file, names, lineterminator="\n")
@@ -115,14 +121,25 @@ def _columns(found: list[dict[str, Any]]) -> tuple[str, ...]:
     return (*_COLUMNS, "adds") if any(row["added_seconds"] is not None for row in found) else _COLUMNS
 
 
+def groups(run: Run) -> Iterator[list[Point]]:
+    """The points of each kernel and loop, which make a section."""
+    for kernel in dict.fromkeys(p.kernel for p in run.points):
+        points = [p for p in run.points if p.kernel == kernel]
+        for loop in dict.fromkeys(p.loop for p in points):
+            yield [p for p in points if p.loop == loop]
+
+
+def title(points: list[Point], what: str = "time") -> str:
+    """The title of a section; `what` is its time's name or unit."""
+    way = {"half-trip": "one-way ", "completion": "completion "}.get(points[0].time, "")
+    return printable(f"{log.title(points[0].kernel)} ({way}{what}), {points[0].loop} loop")
+
+
 def _groups(session: Session) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     for run in session.runs:
-        for kernel in dict.fromkeys(p.kernel for p in run.points):
-            points = [p for p in run.points if p.kernel == kernel]
-            way = {"half-trip": "one-way time", "completion": "completion time"}.get(points[0].time, "time")
-            found = _rows(run, points)
-            for loop in dict.fromkeys(p.loop for p in points):
-                yield f"{log.title(kernel)} ({way}), {loop} loop", [row for row in found if row["loop"] == loop]
+        found = {id(point): row for point, row in zip(run.points, _rows(run), strict=True)}
+        for points in groups(run):
+            yield title(points), [found[id(point)] for point in points]
 
 
 def _notes(rows_: list[dict[str, Any]]) -> list[str]:
@@ -149,31 +166,33 @@ def table(session: Session) -> str:
 
     Only figures that would not fit make it wider: a cut figure is a wrong one.
     """
-    lines = [part for line in _head(session) for part in _wrap(line)]
-    for title, found in _groups(session):
-        lines += ["", printable(title), *_grid(found)]
-        lines += [part for note in _notes(found) for part in _wrap(f"  {note}")]
-    lines += ["", *(part for line in _tail(session) for part in _wrap(line))]
+    lines = [part for line in _head(session) for part in wrap(line)]
+    for heading, found in _groups(session):
+        lines += ["", heading, *grid(_columns(found), map(_cells, found))]
+        lines += [part for note in _notes(found) for part in wrap(f"  {note}")]
+    lines += ["", *(part for line in _tail(session) for part in wrap(line))]
     return "".join(line + "\n" for line in lines)
 
 
-def _grid(found: list[dict[str, Any]]) -> list[str]:
+def grid(names: Sequence[str], cells: Iterable[Sequence[str]]) -> list[str]:
+    """Named columns of figures, and why a point stopped, as lines of text."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name in _columns(found):
-        grid.add_column(name, justify="left" if name == "stop" else "right", no_wrap=True)
-    for row in found:
-        grid.add_row(*(Text(cell) for cell in _cells(row)))
+    made = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for name in names:
+        made.add_column(name, justify="left" if name == "stop" else "right", no_wrap=True)
+    for row in cells:
+        made.add_row(*(Text(cell) for cell in row))
     file = io.StringIO()
-    Console(file=file, width=10 * WIDTH, color_system=None, force_terminal=False).print(grid)
+    Console(file=file, width=WIDEST, color_system=None, force_terminal=False).print(made)
     return [text for line in file.getvalue().splitlines() if (text := line.rstrip())]
 
 
-def _wrap(line: str) -> list[str]:
+def wrap(line: str) -> list[str]:
+    """A line of words as lines of at most WIDTH columns."""
     indent = "#   " if line.startswith("#") else "    "
     return textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_on_hyphens=False) or [""]
 
@@ -181,20 +200,20 @@ def _wrap(line: str) -> list[str]:
 def markdown(session: Session) -> str:
     """The same tables in Markdown."""
     lines = [f"    {line}" for line in _head(session)]
-    for title, found in _groups(session):
-        lines += [
-            "",
-            f"## {printable(title)}",
-            "",
-            "| " + " | ".join(_columns(found)) + " |",
-            "|" + "---:|" * len(_columns(found)),
-        ]
-        lines += ["| " + " | ".join(_escape(cell) for cell in _cells(row)) + " |" for row in found]
-        lines += ["", *(f"- {_escape(note)}" for note in _notes(found))]
+    for heading, found in _groups(session):
+        lines += ["", f"## {escape(heading)}", "", *markdown_grid(_columns(found), map(_cells, found))]
+        lines += ["", *(f"- {escape(note)}" for note in _notes(found))]
     return "\n".join([*lines, "", *(f"    {line}" for line in _tail(session))]) + "\n"
 
 
-def _escape(text: str) -> str:
+def markdown_grid(names: Sequence[str], cells: Iterable[Sequence[str]]) -> list[str]:
+    """Named columns of figures as the lines of a Markdown table."""
+    lines = ["| " + " | ".join(names) + " |", "|" + "---:|" * len(names)]
+    return lines + ["| " + " | ".join(map(escape, row)) + " |" for row in cells]
+
+
+def escape(text: str) -> str:
+    """`text` without what Markdown would take for a cell's end or a tag."""
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
