@@ -1,8 +1,10 @@
 """The command line: parse, call, print. Heavy imports happen inside the command that needs them."""
 
+import functools
 import os
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +13,14 @@ import click
 from pingpong import __version__
 from pingpong.say import open_streams, say
 from pingpong.say import show as show_text
-from pingpong.units import SIZE_HELP, UnitError
+from pingpong.units import SIZE_HELP, UnitError, parse_percentiles
 
 if TYPE_CHECKING:
     from pingpong.model import Session
 
 FORMATS = ("log", "table", "csv", "json", "markdown")  # texts.FORMS, which this must not import for --help
+ROWS_ONLY = ("csv", "json")
+PERCENTILES = "50,90,99,99.9"
 USAGE = 2
 
 
@@ -66,6 +70,40 @@ def _words(_context: click.Context, _parameter: click.Parameter, value: str) -> 
     return words
 
 
+def _percentiles(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[float, ...]:
+    try:
+        return () if value is None else tuple(parse_percentiles(value))
+    except UnitError as error:
+        hint = "write a list like 50,99.9, or --percentiles alone at the end"
+        raise click.BadParameter(f"{error}; {hint}") from None
+
+
+def _text_options(command: Callable[..., int]) -> Callable[..., int]:
+    """The options of what is printed, alike for `run` and `show`; `command` gets the keywords of texts.Options."""
+
+    @click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="log", show_default=True)
+    @click.option(
+        "--percentiles",
+        is_flag=False,
+        flag_value=PERCENTILES,
+        metavar="[LIST]",
+        callback=_percentiles,
+        help=f"Also percentiles of the samples of each point; without a LIST {PERCENTILES}.",
+    )
+    @click.option(
+        "--histogram",
+        is_flag=True,
+        help=f"Also a histogram of the samples of each point; not with {' and '.join(ROWS_ONLY)}.",
+    )
+    @functools.wraps(command)
+    def gathered(form: str, percentiles: tuple[float, ...], histogram: bool, **rest: Any) -> int:
+        if histogram and form in ROWS_ONLY:
+            raise click.UsageError(f"--histogram is a drawing, and -f {form} has rows only: leave one of them out")
+        return command(text={"form": form, "percentiles": percentiles, "histogram": histogram}, **rest)
+
+    return gathered
+
+
 @cli.command()
 @click.option("-k", "--kernels", multiple=True, metavar="NAMES", help="Kernels, comma-separated; default: all.")
 @click.option("-m", "--sizes", default="8:8M", show_default=True, help=f"Message sizes in bytes: {SIZE_HELP}.")
@@ -96,7 +134,7 @@ def _words(_context: click.Context, _parameter: click.Parameter, value: str) -> 
     "--launches", type=click.IntRange(1), default=1, help="Whole launches, one after the other, in one file."
 )
 @click.option("--classic", is_flag=True, help="The old log's method: one timed pass a size, no lead-in.")
-@click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="log", show_default=True)
+@_text_options
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Result file; default: a new one here.")
 @click.option(
     "--mpiexec-args",
@@ -118,7 +156,7 @@ def _words(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 @click.option("-v", "--verbose", is_flag=True, help="Say what is started and what MPI printed.")
 @click.option("--worker", hidden=True, metavar="ORDERS")
-def run(form: str, output: Path | None, here: bool | None, worker: str | None, **options: Any) -> int:
+def run(text: dict[str, Any], output: Path | None, here: bool | None, worker: str | None, **options: Any) -> int:
     """Measure ping-pongs between two ranks.
 
     Under mpiexec, mpirun or srun with two ranks it measures between those; alone it launches two ranks here.
@@ -154,7 +192,7 @@ def run(form: str, output: Path | None, here: bool | None, worker: str | None, *
         raise click.UsageError(f"-D {watch:g} is longer than --time-limit {asked['time_limit']:g}")
     if watch and asked["launches"] > 1:
         raise click.UsageError("-D watches one launch: leave out --launches")
-    request = Request(plan, output, command, show=_Printer(form), **asked)
+    request = Request(plan, output, command, show=_Printer(text), **asked)
     if here if here is not None else launchers.started_by(os.environ) is not None:
         from pingpong import worker as rank
 
@@ -169,8 +207,8 @@ def run(form: str, output: Path | None, here: bool | None, worker: str | None, *
 class _Printer:
     """Prints a session on stdout: whole at the end, and for a watch with -D the log's lines as they come."""
 
-    def __init__(self, form: str) -> None:
-        self._form = form
+    def __init__(self, text: dict[str, Any]) -> None:
+        self._text = text
         self._printed: list[str] = []
         self._next = 0  # the first visit that is not printed yet
 
@@ -178,21 +216,22 @@ class _Printer:
         from pingpong import texts
 
         if finished:
-            show_text(texts.FORMS[self._form](session).removeprefix("".join(self._printed)))
+            whole = texts.text(session, texts.Options(**self._text))
+            show_text(whole.removeprefix("".join(self._printed)))
             return
         run = session.runs[0] if session.runs else None
         watched = run and run.plan and run.plan.method == "duration"
-        if self._form != "log" or not run or not watched or not any(p.visits for p in run.points):
+        if self._text["form"] != "log" or not run or not watched or not any(p.visits for p in run.points):
             return
-        text, self._next = texts.log.more(run, self._next)
-        self._printed.append(text)
-        show_text(text)
+        lines, self._next = texts.log.more(run, self._next)
+        self._printed.append(lines)
+        show_text(lines)
 
 
 @cli.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="log", show_default=True)
-def show(file: Path, form: str) -> int:
+@_text_options
+def show(file: Path, text: dict[str, Any]) -> int:
     """Print a result FILE as `pingpong run` printed it, or in another form.
 
     Reads the file of a run that is still going or was killed, too.
@@ -207,7 +246,7 @@ def show(file: Path, form: str) -> int:
         raise click.UsageError(f"cannot read {file}: {error.strerror}") from None
     if not session.runs:
         raise click.UsageError(f"{file} has no run in it: nothing was measured")
-    show_text(texts.FORMS[form](session))
+    show_text(texts.text(session, texts.Options(**text)))
     return 0
 
 

@@ -59,6 +59,7 @@ class Summary:
     median: float | None
     interval: Interval | None = None
     minimum: float | None = None
+    maximum: float | None = None
     p99: float | None = None
     samples: int = 0
     visits: int = 0
@@ -162,7 +163,7 @@ def summarize(point: Point) -> Summary:
     medians = visit_medians(point)
     if not medians:
         return Summary(None, invalid="no samples")
-    samples = np.concatenate([v.seconds for v in point.visits if v.seconds]) / point.steps
+    samples = step_times(point)
     not_positive = int(np.count_nonzero(~(samples > SHORTEST)))
     if not_positive:
         return Summary(
@@ -175,11 +176,29 @@ def summarize(point: Point) -> Summary:
         median=median(medians),
         interval=median_interval(medians, independent(medians)),
         minimum=float(samples.min()),
+        maximum=float(samples.max()),
         p99=percentile(samples, 0.99),
         samples=len(samples),
         visits=len(medians),
         modes=modes(medians),
     )
+
+
+def step_times(point: Point) -> Floats:
+    """All samples as seconds per step, in the order in which they were taken."""
+    return np.concatenate([np.empty(0), *(visit.seconds for visit in point.visits)]) / point.steps
+
+
+def one_way_percentiles(point: Point, percents: Sequence[float]) -> list[float | None]:
+    """Percentiles of the samples as one-way times in seconds; None for each that the samples do not carry.
+
+    `percents` lie between 0 and 100. A point with an invalid time has none at all.
+    """
+    if summarize(point).invalid:
+        return [None] * len(percents)
+    times = step_times(point)
+    steps = [percentile(times, percent / 100) for percent in percents]
+    return [None if step is None else one_way(point, step) for step in steps]
 
 
 def one_way(point: Point, step: float) -> float:

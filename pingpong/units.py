@@ -1,4 +1,4 @@
-"""Text to bytes and seconds to text: the only place where units are read or made.
+"""Text to bytes and percentiles, and seconds to text: the only place where units are read or made.
 
 Inside, everything is bytes and seconds. The field writes 8K for 8192 bytes, and so does this package:
 K, M and G alone, or with "i", are powers of 1024; to get powers of 1000 write KB, MB or GB.
@@ -6,6 +6,7 @@ K, M and G alone, or with "i", are powers of 1024; to get powers of 1000 write K
 
 import re
 from collections.abc import Iterable
+from decimal import Decimal
 from fractions import Fraction
 
 MB = 1e6  # bytes; the MB of every "MB/s" that this package prints
@@ -18,7 +19,7 @@ SIZE_HELP = "8:8M (powers of two), 8:8M:x4 (powers of four), 0,1,1000,64K; K = K
 
 
 class UnitError(ValueError):
-    """A text that is no size; the message is one sentence for the user."""
+    """A text that is no size or percentile; the message is one sentence for the user."""
 
 
 def parse_size(text: str) -> int:
@@ -68,6 +69,25 @@ def _range(text: str) -> list[int]:
         sizes.append(low)
         low = low * step if low else 1
     return sizes
+
+
+def parse_percentiles(text: str) -> list[float]:
+    """Ascending percentiles in per cent, each once, from a comma list such as "50,99.9".
+
+    Raises UnitError for anything but numbers above 0 and below 100.
+    """
+    percents: set[float] = set()
+    for part in text.split(","):
+        number = part.strip()
+        if not re.fullmatch(r"\d+(\.\d+)?", number, re.ASCII) or not 0 < float(number) < 100:
+            raise UnitError(f"{number[:40]!r} is not a percentile, a number above 0 and below 100")
+        percents.add(float(number))
+    return sorted(percents)
+
+
+def percentile_name(percent: float) -> str:
+    """p50, p99.9: the name of a percentile in per cent, with all its digits."""
+    return f"p{Decimal(repr(percent)).normalize():f}"
 
 
 def perturb(sizes: Iterable[int], by: int) -> list[int]:

@@ -89,7 +89,9 @@ def mpi4py_bench(python: Path) -> Peer:
 
     return Peer(
         "mpi4py.bench",
-        lambda sizes: [[str(python), "-m", "mpi4py.bench", "pingpong", "-m", f"{min(sizes)}", "-n", f"{max(sizes)}"]],
+        lambda sizes: [
+            [str(python), "-m", "mpi4py.bench", "pingpong", "-m", f"{min(sizes)}", "-n", f"{max(sizes)}"]
+        ],
         parse,
         [("mean", "blocks", "mean", "mpi4py"), ("mean", "steps", "mean", "mpi4py")],
         "MPI.Wtime around each round trip, the mean of 10000 (1000 above 16 KiB); its send buffer is never written",

@@ -115,7 +115,9 @@ def ratios(pairs: list[dict[str, Any]], peer: str, against: tuple[str, str, str,
 
 def table(pairs: list[dict[str, Any]], chosen: list[Peer], sizes: list[int]) -> list[str]:
     """The ratios with their intervals, and in how many modes ours and theirs came out."""
-    lines = [f"{'ours / theirs':42} {'bytes':>6} {'ratio':>7} {'95 % interval':>15} {'pairs':>6}  µs ours / theirs"]
+    lines = [
+        f"{'ours / theirs':42} {'bytes':>6} {'ratio':>7} {'95 % interval':>15} {'pairs':>6}  µs ours / theirs"
+    ]
     for peer in chosen:
         for against in peer.against:
             theirs, run, statistic, loop = against
@@ -140,7 +142,9 @@ def table(pairs: list[dict[str, Any]], chosen: list[Peer], sizes: list[int]) -> 
 def spreads(pairs: list[dict[str, Any]], chosen: list[Peer], size: int) -> list[str]:
     """How much each program's figure differs from launch to launch, and the modes that it falls into."""
     names = [("blocks", "native median", "our headline"), ("blocks", "native mean", "our mean")]
-    names += [(p.name, theirs, f"{p.name} {theirs}") for p in chosen for theirs in dict.fromkeys(a[0] for a in p.against)]
+    names += [
+        (p.name, theirs, f"{p.name} {theirs}") for p in chosen for theirs in dict.fromkeys(a[0] for a in p.against)
+    ]
     lines = [f"launch to launch at {size_text(size)} bytes: interquartile spread, and modes"]
     for who, what, label in names:
         values = [pair["figures"][who][what][size] for pair in pairs]
@@ -172,7 +176,9 @@ def setup(bench: Bench, chosen: list[Peer]) -> dict[str, Any]:
 @click.option("-m", "--sizes", default="8,1K,64K,1M", show_default=True)
 @click.option("--pairs", type=click.IntRange(1), default=15, show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the order in each pair.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="JSON; pairs are added to it.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, help="JSON; pairs are added to it."
+)
 @click.option("--plot", type=click.Path(path_type=Path), help="Picture of the ratios (needs matplotlib).")
 def main(sizes: str, pairs: int, seed: int, output: Path, plot: Path | None, **paths: Any) -> None:
     """Measure pingpong and its peers side by side."""
@@ -213,7 +219,11 @@ def main(sizes: str, pairs: int, seed: int, output: Path, plot: Path | None, **p
     if plot:
         from picture import draw
 
-        draw(plot, session, {p.name: {a: {s: ratios(done, p.name, a, s) for s in bench.sizes} for a in p.against} for p in chosen})
+        draw(
+            plot,
+            session,
+            {p.name: {a: {s: ratios(done, p.name, a, s) for s in bench.sizes} for a in p.against} for p in chosen},
+        )
 
 
 def _sizes_are_numbers(found: dict[str, Any]) -> dict[Any, Any]:

@@ -1,9 +1,10 @@
 """A session as text. Each form is a function from a session to a string; `FORMS` is the table of them."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from pingpong.model import Session
-from pingpong.texts import launches, tables
+from pingpong.texts import histogram, launches, percentiles, tables
 
 FORMS: dict[str, Callable[[Session], str]] = {
     "log": launches.text,
@@ -12,3 +13,30 @@ FORMS: dict[str, Callable[[Session], str]] = {
     "json": tables.json_text,
     "markdown": lambda session: tables.markdown(launches.sheets(session)),
 }
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a session is printed. `percentiles` are in per cent, ascending."""
+
+    form: str = "log"
+    percentiles: tuple[float, ...] = ()
+    histogram: bool = False
+
+
+def text(session: Session, options: Options) -> str:
+    """The session in its form, and after it the sections that the options ask for.
+
+    CSV and JSON have rows and nothing else: there the percentiles are columns, and histograms have no place.
+    """
+    if options.form == "csv":
+        return tables.csv_text(session, options.percentiles)
+    if options.form == "json":
+        return tables.json_text(session, options.percentiles)
+    marked = options.form == "markdown"
+    lines: list[str] = []
+    if options.percentiles:
+        lines += percentiles.section(session, options.percentiles, marked)
+    if options.histogram:
+        lines += histogram.section(session, marked)
+    return FORMS[options.form](session) + "".join(line + "\n" for line in lines)

@@ -100,10 +100,11 @@ def sheets(session: Session) -> list[Sheet]:
 def _sheet(runs: list[Run]) -> Sheet:
     found = across.points([run for run in runs if run.points])
     made = []
-    for name in dict.fromkeys(tables.title(each.point) for each in found):
-        same = [each for each in found if tables.title(each.point) == name]
+    by_point = {id(each.point): each for each in found}
+    for points in tables.groups([each.point for each in found]):
+        same = [by_point[id(point)] for point in points]
         notes = [note for each in same if (note := _note(each))]
-        made.append(Table(name, COLUMNS, [_cells(each) for each in same], notes))
+        made.append(Table(tables.title(points), COLUMNS, [_cells(each) for each in same], notes))
     return Sheet(head(runs), made, closing(runs))
 
 

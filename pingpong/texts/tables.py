@@ -1,9 +1,9 @@
-"""The other texts: tables for the terminal and in Markdown, CSV and JSON, all of the same rows."""
+"""The other texts: a table for the terminal, Markdown, CSV and JSON, all of the same rows."""
 
 import csv
 import io
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,20 +13,26 @@ from pingpong import stats, units
 from pingpong.model import Point, Run, Session
 from pingpong.stats import Interval
 from pingpong.texts import log
-from pingpong.units import MB, printable, significant, size_text
+from pingpong.units import MB, percentile_name, printable, significant, size_text
 
 WIDTH = 80
+WIDEST = 1_000_000  # columns: beyond it figures would be cut
 
 
-def rows(session: Session) -> Iterator[dict[str, Any]]:
-    """One row a point, in seconds and bytes per second; None for a figure that the data do not carry."""
+def rows(session: Session, percents: Sequence[float] = ()) -> Iterator[dict[str, Any]]:
+    """One row a point, in seconds and bytes per second; None for a figure that the data do not carry.
+
+    Each of `percents` adds a percentile: "p99.9" in seconds.
+    """
     for run in session.runs:
-        yield from _rows(run, run.points)
+        for point, row in zip(run.points, _rows(run), strict=True):
+            values = stats.one_way_percentiles(point, percents) if percents else []
+            yield row | dict(zip(map(percentile_name, percents), values, strict=True))
 
 
-def _rows(run: Run, points: list[Point]) -> list[dict[str, Any]]:
-    added = {id(point): seconds for point, seconds in stats.added(points)}
-    return [_row(run, point, added.get(id(point))) for point in points]
+def _rows(run: Run) -> list[dict[str, Any]]:
+    added = {id(point): seconds for point, seconds in stats.added(run.points)}
+    return [_row(run, point, added.get(id(point))) for point in run.points]
 
 
 def _row(run: Run, point: Point, added: float | None) -> dict[str, Any]:
@@ -65,14 +71,14 @@ def _row(run: Run, point: Point, added: float | None) -> dict[str, Any]:
     }
 
 
-def json_text(session: Session) -> str:
+def json_text(session: Session, percents: Sequence[float] = ()) -> str:
     """The rows as one JSON array, indented."""
-    return msgspec.json.format(msgspec.json.encode(list(rows(session))), indent=2).decode() + "\n"
+    return msgspec.json.format(msgspec.json.encode(list(rows(session, percents))), indent=2).decode() + "\n"
 
 
-def csv_text(session: Session) -> str:
+def csv_text(session: Session, percents: Sequence[float] = ()) -> str:
     """The rows as CSV with a header; the modes and warnings of a cell are separated by ";"."""
-    found = list(rows(session))
+    found = list(rows(session, percents))
     file = io.StringIO()
     names = list(found[0]) if found else ["kernel", "size", "seconds"]
     writer = csv.DictWriter(file, names, lineterminator="\n")
@@ -116,6 +122,27 @@ def _columns(found: list[dict[str, Any]]) -> tuple[str, ...]:
     return (*_COLUMNS, "adds") if any(row["added_seconds"] is not None for row in found) else _COLUMNS
 
 
+def groups(points: Sequence[Point]) -> Iterator[list[Point]]:
+    """The points of each kernel and loop, which make a section."""
+    for kernel in dict.fromkeys(p.kernel for p in points):
+        same = [p for p in points if p.kernel == kernel]
+        for loop in dict.fromkeys(p.loop for p in same):
+            yield [p for p in same if p.loop == loop]
+
+
+def sections(session: Session) -> Iterator[tuple[str, list[Point]]]:
+    """Every section of a session, with the launch that it belongs to where there are several."""
+    for run in session.runs:
+        for points in groups(run.points):
+            yield (f"launch {run.launch}: " if len(session.runs) > 1 else "") + title(points, "µs"), points
+
+
+def title(points: list[Point], what: str = "time") -> str:
+    """The title of a section; `what` is its time's name or unit."""
+    way = {"half-trip": "one-way ", "completion": "completion "}.get(points[0].time, "")
+    return printable(f"{log.title(points[0].kernel)} ({way}{what}), {points[0].loop} loop")
+
+
 def _notes(rows_: list[dict[str, Any]]) -> list[str]:
     """What does not fit in a column: modes, invalid points, wrong payloads."""
     lines = []
@@ -150,20 +177,14 @@ class Sheet:
     tail: list[str]
 
 
-def title(point: Point) -> str:
-    """Of the table that a point belongs to: its kernel, what its time is, and who drove it."""
-    way = {"half-trip": "one-way time", "completion": "completion time"}.get(point.time, "time")
-    return f"{log.title(point.kernel)} ({way}), {point.loop} loop"
-
-
 def sheet(run: Run) -> Sheet:
     """A run: a table for each kernel and loop, a row for each size."""
-    found = list(zip(run.points, _rows(run, run.points), strict=True))
-    tables = []
-    for name in dict.fromkeys(title(p) for p in run.points):
-        rows = [row for point, row in found if title(point) == name]
-        tables.append(Table(name, _columns(rows), [_cells(row) for row in rows], _notes(rows)))
-    return Sheet(log.head(run), tables, log.closing(run))
+    found = {id(point): row for point, row in zip(run.points, _rows(run), strict=True)}
+    made = []
+    for points in groups(run.points):
+        rows_ = [found[id(point)] for point in points]
+        made.append(Table(title(points), _columns(rows_), [_cells(row) for row in rows_], _notes(rows_)))
+    return Sheet(log.head(run), made, log.closing(run))
 
 
 def terminal(sheets: list[Sheet]) -> str:
@@ -171,31 +192,33 @@ def terminal(sheets: list[Sheet]) -> str:
 
     Only figures that would not fit make one wider: a cut figure is a wrong one.
     """
-    lines = [part for each in sheets for line in each.head for part in _wrap(line)]
-    for each in (table for sheet in sheets for table in sheet.tables):
-        lines += ["", printable(each.title), *_grid(each)]
-        lines += [part for note in each.notes for part in _wrap(f"  {note}")]
-    lines += ["", *(part for each in sheets for line in each.tail if line for part in _wrap(line))]
+    lines = [part for each in sheets for line in each.head for part in wrap(line)]
+    for table in (table for each in sheets for table in each.tables):
+        lines += ["", table.title, *grid(table.columns, table.cells)]
+        lines += [part for note in table.notes for part in wrap(f"  {note}")]
+    lines += ["", *(part for each in sheets for line in each.tail if line for part in wrap(line))]
     return "".join(line + "\n" for line in lines)
 
 
-def _grid(table: Table) -> list[str]:
+def grid(names: Sequence[str], cells: Iterable[Sequence[str]]) -> list[str]:
+    """Named columns of figures, and why a point stopped, as lines of text."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
-    from rich.table import Table as Grid
+    from rich.table import Table
     from rich.text import Text
 
-    grid = Grid(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name in table.columns:
-        grid.add_column(name, justify="left" if name == "stop" else "right", no_wrap=True)
-    for cells in table.cells:
-        grid.add_row(*(Text(cell) for cell in cells))
+    made = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for name in names:
+        made.add_column(name, justify="left" if name == "stop" else "right", no_wrap=True)
+    for row in cells:
+        made.add_row(*(Text(cell) for cell in row))
     file = io.StringIO()
-    Console(file=file, width=10 * WIDTH, color_system=None, force_terminal=False).print(grid)
+    Console(file=file, width=WIDEST, color_system=None, force_terminal=False).print(made)
     return [text for line in file.getvalue().splitlines() if (text := line.rstrip())]
 
 
-def _wrap(line: str) -> list[str]:
+def wrap(line: str) -> list[str]:
+    """A line of words as lines of at most WIDTH columns."""
     indent = "#   " if line.startswith("#") else "    "
     return textwrap.wrap(printable(line), WIDTH, subsequent_indent=indent, break_on_hyphens=False) or [""]
 
@@ -203,19 +226,19 @@ def _wrap(line: str) -> list[str]:
 def markdown(sheets: list[Sheet]) -> str:
     """The same tables in Markdown."""
     lines = [f"    {printable(line)}" for each in sheets for line in each.head]
-    for table in (table for sheet in sheets for table in sheet.tables):
-        lines += [
-            "",
-            f"## {printable(table.title)}",
-            "",
-            "| " + " | ".join(table.columns) + " |",
-            "|" + "---:|" * len(table.columns),
-        ]
-        lines += ["| " + " | ".join(_escape(cell) for cell in cells) + " |" for cells in table.cells]
-        lines += ["", *(f"- {_escape(printable(note))}" for note in table.notes)]
+    for table in (table for each in sheets for table in each.tables):
+        lines += ["", f"## {escape(table.title)}", "", *markdown_grid(table.columns, table.cells)]
+        lines += ["", *(f"- {escape(printable(note))}" for note in table.notes)]
     tail = [f"    {printable(line)}" for each in sheets for line in each.tail if line]
     return "\n".join([*lines, "", *tail]) + "\n"
 
 
-def _escape(text: str) -> str:
+def markdown_grid(names: Sequence[str], cells: Iterable[Sequence[str]]) -> list[str]:
+    """Named columns of figures as the lines of a Markdown table."""
+    lines = ["| " + " | ".join(names) + " |", "|" + "---:|" * len(names)]
+    return lines + ["| " + " | ".join(map(escape, row)) + " |" for row in cells]
+
+
+def escape(text: str) -> str:
+    """`text` without what Markdown would take for a cell's end or a tag."""
     return text.replace("|", "\\|").replace("<", "&lt;")
