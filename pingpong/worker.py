@@ -16,18 +16,15 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
 import mpi4py
 
-from pingpong import __version__, environment, launchers, placement, plans, recorder
+from pingpong import environment, launchers, plans, recorder
 from pingpong.exits import FAILED, SIGNALLED, TIMED_OUT, USAGE, complaints, exit_code
-from pingpong.kernels import KERNELS, Factory
 from pingpong.measure.schedule import Schedule
-from pingpong.model import Connection, Failure, Mpi, Point, Rank, Run, Session
-from pingpong.native import programs
+from pingpong.model import Connection, Failure, Point, Rank, Session
 from pingpong.request import Request
 from pingpong.say import say
 from pingpong.watchdog import Watchdog
@@ -39,11 +36,11 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # mpi4py's word about a foreign launcher: said better below
     from mpi4py import MPI
 
+    from pingpong import head
     from pingpong.measure import clock
     from pingpong.measure.buffers import Buffers
     from pingpong.measure.pair import Lead, Peer
     from pingpong.measure.pool import Pool
-    from pingpong.measure.waiting import Waiting
     from pingpong.native import loops
 
 START_LIMIT = 60.0  # seconds for initialisation and the first message
@@ -53,7 +50,7 @@ LAST_WORDS = 0.3  # seconds for the launcher to pass on what was printed, before
 def main(request: Request) -> int:
     """Measure as one of two ranks and return the exit code, the same on both."""
     start = launchers.started_by(os.environ)
-    library = _library()
+    library = head.library()
     if start and launchers.foreign(start, MPI.get_vendor()[0]):
         _refuse(start, launchers.wrong_number(start, library, 1))
         return USAGE
@@ -104,34 +101,6 @@ def _finalise() -> None:
     faulthandler.dump_traceback_later(START_LIMIT, exit=True)
     MPI.Finalize()
     faulthandler.cancel_dump_traceback_later()
-
-
-def _library() -> str:
-    name, version = MPI.get_vendor()
-    return f"{name} {'.'.join(map(str, version))}"
-
-
-def _empty_loops() -> dict[str, Factory]:
-    """The loops that can be, of the kernel that shows what they cost."""
-    empty = KERNELS["empty"]
-    return {name: f for name, f in empty.loops.items() if name != "native" or programs.is_loaded("empty", False)}
-
-
-def _merged(hosts: list[dict[str, Any]]) -> list[plans.Absent]:
-    """The native loops that any rank lacks, each once; with the host where it is not the only one."""
-    several = len({h["rank"].host for h in hosts}) > 1
-    found: dict[tuple[str, bool], plans.Absent] = {}
-    for at in hosts:
-        for each in at["absent"]:
-            reason = f"{each.reason} (host {at['rank'].host})" if several else each.reason
-            found.setdefault((each.kernel, each.large), each._replace(reason=reason))
-    return list(found.values())
-
-
-def _note_waiting(run: Run, waited: tuple[Waiting, Waiting]) -> None:
-    for rank, found in zip(run.ranks, waited, strict=True):
-        rank.measured, rank.waited, rank.preempted = found.elapsed / 1e9, found.waited / 1e9, found.preempted
-    run.warnings += placement.disturbances(run.ranks)
 
 
 class _Rank:
@@ -212,13 +181,14 @@ class _Rank:
         self._plan.pool = plans.pool_for(self._plan, [at["cache"] for at in hosts])
         for rank, at in zip(ranks, hosts, strict=True):
             crowd = Counter(r.host for r in ranks)[rank.host]
-            refused = plans.refusal(self._plan, _library(), MPI.Get_version(), crowd, at["memory"])
+            refused = plans.refusal(self._plan, head.library(), MPI.Get_version(), crowd, at["memory"])
             if refused:
                 return refused
-        self._absent = _merged(hosts)
+        self._absent = head.merged(hosts)
         if refused := plans.native_refusal(self._plan, self._absent):
             return refused
-        run = self._head(ranks, {h["rank"].host: h["facts"] for h in hosts}, connection)
+        launcher = self._start.launcher if self._start else None
+        run = head.describe(self._plan, self._request.launch, launcher, hosts, connection, self._absent)
         session = recorder.new_session(run, self._request)
         try:
             output, several = self._request.output, self._request.several
@@ -236,34 +206,6 @@ class _Rank:
         assert show is not None
         return lambda session: show(session, False)
 
-    def _head(self, ranks: list[Rank], hosts: dict[str, Any], connection: Connection) -> Run:
-        pool = self._plan.pool
-        facts = {"hosts": hosts} | environment.software_facts(os.environ)
-        levels = {MPI.THREAD_SINGLE: "single", MPI.THREAD_FUNNELED: "funneled"}
-        levels |= {MPI.THREAD_SERIALIZED: "serialized", MPI.THREAD_MULTIPLE: "multiple"}
-        name, version = MPI.get_vendor()
-        mpi = Mpi(
-            name=name,
-            version=".".join(map(str, version)),
-            standard=".".join(map(str, MPI.Get_version())),
-            library=MPI.Get_library_version().strip("\0 \n").partition("\n")[0],
-            launcher=self._start.launcher if self._start else None,
-            thread_level=levels.get(MPI.Query_thread()),
-        )
-        return Run(
-            launch=self._request.launch,
-            started=datetime.now(UTC).isoformat(timespec="seconds"),
-            source=f"pingpong {__version__}",
-            status="partial",
-            plan=self._plan,
-            mpi=mpi,
-            clock=clock.describe(MPI.Wtime, _empty_loops(), sum(plans.buffers_needed(self._plan)) if pool else 0),
-            ranks=ranks,
-            connections=[connection],
-            environment=facts,
-            warnings=placement.warnings(ranks, facts) + plans.native_warnings(self._plan, self._absent),
-        )
-
     def _lead(self, end: Lead, points: list[Point]) -> int:
         record = self._recorder
         assert record is not None
@@ -274,7 +216,7 @@ class _Rank:
         failure = None
         try:
             Schedule(self._plan, points, end, record, record.run.clock).run()
-            _note_waiting(record.run, end.waited())
+            head.note_waiting(record.run, end.waited())
             record.end()
         except OSError as error:  # of the journal: MPI's errors are MPI.Exception
             failure = Failure(reason=f"cannot write the result: {error.strerror}", exit=FAILED)

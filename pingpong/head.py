@@ -1,0 +1,81 @@
+"""What the record of a run says besides its points: MPI, clock, ranks, hosts, and what is missing."""
+
+import os
+from datetime import UTC, datetime
+from typing import Any
+
+from mpi4py import MPI
+
+from pingpong import __version__, environment, placement, plans
+from pingpong.kernels import KERNELS, Factory
+from pingpong.measure import clock
+from pingpong.measure.waiting import Waiting
+from pingpong.model import Connection, Mpi, Plan, Run
+from pingpong.native import programs
+
+
+def library() -> str:
+    """Name and version of the MPI."""
+    name, version = MPI.get_vendor()
+    return f"{name} {'.'.join(map(str, version))}"
+
+
+def describe(
+    plan: Plan,
+    launch: int,
+    launcher: str | None,
+    hosts: list[dict[str, Any]],
+    connection: Connection,
+    absent: list[plans.Absent],
+) -> Run:
+    """The record of a run that is about to begin; `hosts` are the facts that each rank gathered of itself."""
+    ranks = [at["rank"] for at in hosts]
+    facts = {"hosts": {at["rank"].host: at["facts"] for at in hosts}} | environment.software_facts(os.environ)
+    levels = {MPI.THREAD_SINGLE: "single", MPI.THREAD_FUNNELED: "funneled"}
+    levels |= {MPI.THREAD_SERIALIZED: "serialized", MPI.THREAD_MULTIPLE: "multiple"}
+    name, version = MPI.get_vendor()
+    mpi = Mpi(
+        name=name,
+        version=".".join(map(str, version)),
+        standard=".".join(map(str, MPI.Get_version())),
+        library=MPI.Get_library_version().strip("\0 \n").partition("\n")[0],
+        launcher=launcher,
+        thread_level=levels.get(MPI.Query_thread()),
+    )
+    return Run(
+        launch=launch,
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        source=f"pingpong {__version__}",
+        status="partial",
+        plan=plan,
+        mpi=mpi,
+        clock=clock.describe(MPI.Wtime, _empty_loops(), sum(plans.buffers_needed(plan)) if plan.pool else 0),
+        ranks=ranks,
+        connections=[connection],
+        environment=facts,
+        warnings=placement.warnings(ranks, facts) + plans.native_warnings(plan, absent),
+    )
+
+
+def _empty_loops() -> dict[str, Factory]:
+    """The loops that can be, of the kernel that shows what they cost."""
+    empty = KERNELS["empty"]
+    return {name: f for name, f in empty.loops.items() if name != "native" or programs.is_loaded("empty", False)}
+
+
+def merged(hosts: list[dict[str, Any]]) -> list[plans.Absent]:
+    """The native loops that any rank lacks, each once; with the host where it is not the only one."""
+    several = len({h["rank"].host for h in hosts}) > 1
+    found: dict[tuple[str, bool], plans.Absent] = {}
+    for at in hosts:
+        for each in at["absent"]:
+            reason = f"{each.reason} (host {at['rank'].host})" if several else each.reason
+            found.setdefault((each.kernel, each.large), each._replace(reason=reason))
+    return list(found.values())
+
+
+def note_waiting(run: Run, waited: tuple[Waiting, Waiting]) -> None:
+    """Keep how long each rank had to wait for its CPU, and warn of it."""
+    for rank, found in zip(run.ranks, waited, strict=True):
+        rank.measured, rank.waited, rank.preempted = found.elapsed / 1e9, found.waited / 1e9, found.preempted
+    run.warnings += placement.disturbances(run.ranks)
