@@ -17,8 +17,8 @@ ROW = re.compile(r"^\s*(\d+)((?:\s+[\d.eE+-]+)+)\s*$")
 class Peer:
     """A program that measures a ping-pong.
 
-    `commands(sizes)` are the programs of one measurement, without mpiexec; `parse` reads the output of one. `against`
-    pairs each statistic of the peer with ours: (theirs, our run, our statistic, loop), see `versus.OURS`.
+    `commands(sizes)` are the programs of one measurement, without mpiexec; `parse` reads the output of one.
+    `against` pairs each statistic of the peer with ours: (theirs, our run, our statistic, loop), see `versus.OURS`.
     """
 
     name: str
@@ -94,7 +94,7 @@ def mpi4py_bench(python: Path) -> Peer:
         ],
         parse,
         [("mean", "blocks", "mean", "mpi4py"), ("mean", "steps", "mean", "mpi4py")],
-        "MPI.Wtime around each round trip, the mean of 10000 (1000 above 16 KiB); its send buffer is never written",
+        "MPI.Wtime around each round trip, the mean of 10000 (1000 above 16 KiB); sends memory never written to",
     )
 
 

@@ -3,8 +3,8 @@
 
     python scripts/versus.py --osu DIR --imb PATH --mpi4py --omb-py DIR --netpipe PATH --pairs 15 -o versus.json
 
-Prints for each size the ratio of our figure to the peer's with its 95 % interval over the pairs, keeps every pair that
-was ever run in the JSON file, and draws the ratios. The programs have to be built with the MPI that mpi4py loads.
+Prints for each size the ratio of our figure to the peer's with its 95 % interval over the pairs, keeps every pair
+that was ever run in the JSON file, and draws the ratios. The programs must be built with the MPI that mpi4py loads.
 """
 
 import json
@@ -78,7 +78,7 @@ class Bench:
 
 
 def statistics_of(point: Point) -> dict[str, float]:
-    """One-way seconds: of all samples alike (mean, P50), the least mean of a visit, and the headline's estimate."""
+    """One-way seconds: of all samples alike (mean, P50), the least mean of a visit, and our own estimate."""
     samples = [seconds / point.steps for visit in point.visits for seconds in visit.seconds]
     least = min(mean(visit.seconds) for visit in point.visits) / point.steps
     figures = {"mean": mean(samples), "P50": median(samples), "least": least}
