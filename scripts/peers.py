@@ -18,7 +18,8 @@ class Peer:
     """A program that measures a ping-pong.
 
     `commands(sizes)` are the programs of one measurement, without mpiexec; `parse` reads the output of one.
-    `against` pairs each statistic of the peer with ours: (theirs, our run, our statistic, loop), see `versus.OURS`.
+    `against` pairs each statistic of the peer with ours: (theirs, our run, our statistic, loop), see
+    `versus.OURS`.
     """
 
     name: str

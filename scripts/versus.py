@@ -4,13 +4,15 @@
     python scripts/versus.py --osu DIR --imb PATH --mpi4py --omb-py DIR --netpipe PATH --pairs 15 -o versus.json
 
 Prints for each size the ratio of our figure to the peer's with its 95 % interval over the pairs, keeps every pair
-that was ever run in the JSON file, and draws the ratios. The programs must be built with the MPI that mpi4py loads.
+that was ever run in the JSON file, and draws the ratios. The programs must be built with the MPI that mpi4py
+loads.
 """
 
 import json
 import os
 import platform
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -196,6 +198,9 @@ def main(sizes: str, pairs: int, seed: int, output: Path, plot: Path | None, **p
     ]
     if not chosen:
         raise click.UsageError("name at least one peer, as in --osu DIR or --mpi4py")
+    for command in (command for peer in chosen for command in peer.commands(bench.sizes)):
+        if not (shutil.which(command[0]) and all(Path(w).exists() for w in command if w.endswith(".py"))):
+            raise click.UsageError(f"there is no program {' '.join(w for w in command[:2] if '/' in w)}")
     kept = json.loads(output.read_text()) if output.exists() else {"sessions": []}
     session = setup(bench, chosen) | {"seed": seed, "pairs": []}
     kept["sessions"].append(session)
