@@ -17,6 +17,7 @@ from pingpong.measure import payload
 from pingpong.measure.buffers import Buffers, Bytes, message
 from pingpong.measure.clock import Block, Tick, now
 from pingpong.model import Mismatch, Point
+from pingpong.units import size_text
 
 ORDER, REPORT, MEET = range(3)  # tags
 OPEN, VISIT, END = range(3)
@@ -53,6 +54,7 @@ class PairLink:
 
 @dataclass
 class _Opened:
+    point: Point
     loops: Loops
     out: list[Bytes]
     into: list[Bytes]
@@ -76,11 +78,19 @@ class End:
         into = self._buffers.into(point.size, kernel.receives)
         link = PairLink(self._comm, self._control, self._other, out, into)
         loops = self._stack.enter_context(kernel.loops[point.loop](link))
-        self._opened.append(_Opened(loops, out, into))
+        self._opened.append(_Opened(point, loops, out, into))
 
     def _prepare(self, opened: _Opened, visit: int) -> None:
         payload.write(opened.out, self._me, visit)
         payload.clear(opened.into, self._other, visit)
+
+    def _run(self, opened: _Opened, end: int, block: Block) -> None:
+        try:
+            opened.loops[end](block)
+        except MPI.Exception as error:
+            point = opened.point
+            error.add_note(f"(in {point.kernel}, {point.loop} loop, {size_text(point.size)} bytes)")
+            raise
 
     def _close(self) -> None:
         self._stack.close()
@@ -107,7 +117,7 @@ class Lead(End):
         opened = self._opened[index]
         self._prepare(opened, number)
         block = Block(lead_in, steps, samples, self.tick)
-        opened.loops[0](block)
+        self._run(opened, 0, block)
         wrong = [_mismatch(self._me, number, payload.first_wrong(opened.into, self._other, number))]
         report = np.empty(_REPORT, np.int64)
         self._control.Recv([report, MPI.INT64_T], self._other, REPORT)
@@ -147,7 +157,7 @@ class Peer(End):
 
     def _visit(self, opened: _Opened, number: int, block: Block) -> None:
         self._prepare(opened, number)
-        opened.loops[1](block)
+        self._run(opened, 1, block)
         wrong = payload.first_wrong(opened.into, self._other, number)
         report = np.array([1, *wrong] if wrong else [0] * _REPORT, np.int64)
         self._control.Send([report, MPI.INT64_T], self._other, REPORT)
