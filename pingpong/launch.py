@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 TOKEN = "PINGPONG_LAUNCH"
 START_LIMIT = 90.0  # seconds until the first sign of life: a rank gives up after 60 and says where
@@ -229,8 +230,7 @@ def _signals() -> Iterator[list[int]]:
     try:
         yield received
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        _restore(before)
 
 
 @contextlib.contextmanager
@@ -240,8 +240,13 @@ def deaf() -> Iterator[None]:
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        _restore(before)
+
+
+def _restore(handlers: dict[signal.Signals, Any]) -> None:
+    for number, handler in handlers.items():
+        # None is one that is not Python's, as libraries in LD_PRELOAD have: Python cannot give it back.
+        signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 def stumbled(ended: Ended) -> bool:

@@ -47,11 +47,15 @@ def _failure(ended: launch.Ended) -> Failure | None:
     if ended.status == 0:
         return None
     if ended.status == USAGE:
-        own = [line.partition(": ")[2] for line in lines if line.startswith("pingpong: ")]
-        reason = own[0] if own else "the ranks refused to start"
+        reason = next(iter(_own(lines)), "the ranks refused to start")
         return Failure(reason=reason, exit=USAGE, command=command, output=lines)
     code = TIMED_OUT if ended.status == TIMED_OUT else FAILED
     return Failure(reason=_cause(ended), exit=code, command=command, output=lines)
+
+
+def _own(lines: list[str]) -> list[str]:
+    """The sentences of ranks, out of what was printed."""
+    return [line.partition(": ")[2] for line in lines if line.startswith("pingpong: ")]
 
 
 def _cause(ended: launch.Ended) -> str:
@@ -75,8 +79,10 @@ def _merged(said: Failure | None, seen: Failure | None) -> Failure | None:
     """What the lead wrote before it ended, beside what was seen from outside.
 
     The lead knows why it gave up. But where this process ended the launch, or mpiexec ended the lead because
-    another rank had died, the reason is the one seen from outside.
+    another rank had died, the reason is the one seen from outside; best is what that rank said itself.
     """
+    if seen and not said and seen.reason.startswith("mpiexec ended"):
+        seen.reason = next(iter(_own(seen.output)), seen.reason)
     if said is None or seen is None:
         return said or seen
     if said.exit <= SIGNALLED and seen.reason.startswith("mpiexec ended"):

@@ -55,7 +55,7 @@ def main(request: Request) -> int:
         _refuse(start, launchers.wrong_number(start, library, 1))
         return USAGE
     host = {"rank": environment.rank_facts(0), "facts": environment.host_facts()}
-    quiet = request.quiet or bool(start and start.rank)
+    quiet = request.quiet or not request.show or bool(start and start.rank)
     host["absent"] = loops.prepare(request.plan, lambda sentence: None if quiet else say(sentence))
     _initialise()
     world = MPI.COMM_WORLD
@@ -246,7 +246,8 @@ class _Rank:
     def note(self, error: BaseException) -> str:
         """Write in the result what ended this rank, and return the sentence."""
         kind = "MPI error" if isinstance(error, MPI.Exception) else type(error).__name__
-        reason = f"{kind} on rank {self._me} on host {socket.gethostname()}: {' '.join(str(error).split())}"
+        said = " ".join([str(error), *getattr(error, "__notes__", [])]).split()
+        reason = f"{kind} on rank {self._me} on host {socket.gethostname()}: {' '.join(said)}"
         with contextlib.suppress(OSError, ValueError):
             if self._recorder:
                 self._recorder.end(Failure(reason=reason, exit=FAILED))

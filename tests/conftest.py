@@ -109,4 +109,7 @@ def _run_ranks(session):
 def _read(config, path):
     lines = path.read_text().splitlines() if path.exists() else []
     reports = [config.hook.pytest_report_from_serializable(config=config, data=json.loads(line)) for line in lines]
+    for report in reports:
+        if report.skipped:
+            report.longrepr = tuple(report.longrepr)  # JSON has lists only
     return {(report.nodeid, report.when): report for report in reports}

@@ -20,6 +20,7 @@ from pingpong.measure.clock import Block, Tick, now
 from pingpong.measure.pool import Pool
 from pingpong.measure.waiting import Waiting
 from pingpong.model import Mismatch, Point
+from pingpong.units import size_text
 
 ORDER, REPORT, MEET = range(3)  # tags
 OPEN, VISIT, WAITED, END = range(4)
@@ -69,9 +70,9 @@ class PairLink:
 
 @dataclass
 class _Opened:
+    point: Point
     loops: Loops
     link: PairLink
-    size: int
     out: list[Bytes]
     into: list[Bytes]
     offsets: Sequence[int] = ()
@@ -96,13 +97,13 @@ class End:
         into = self._buffers.into(point.size, kernel.receives)
         link = PairLink(self._comm, self._control, self._other, out, into)
         loops = self._stack.enter_context(kernel.loops[point.loop](link))
-        self._opened.append(_Opened(loops, link, point.size, out, into))
+        self._opened.append(_Opened(point, loops, link, out, into))
 
     def _block(self, opened: _Opened, order: "Order", tick: Tick | None = None) -> Block:
         """The steps of a visit, with the payload prepared."""
         if isinstance(self._buffers, Pool):
             steps = order.lead_in + order.steps * order.samples
-            opened.offsets = self._buffers.take(opened.size, steps + 1).tolist()
+            opened.offsets = self._buffers.take(opened.point.size, steps + 1).tolist()
             opened.link.place(opened.offsets[0])
         self._prepare(opened, order.number)
         return Block(order.lead_in, order.steps, order.samples, tick, opened.offsets, opened.link.moves)
@@ -114,8 +115,16 @@ class End:
 
     def _first_wrong(self, opened: _Opened, visit: int) -> tuple[int, ...] | None:
         if isinstance(self._buffers, Pool):
-            return self._buffers.first_wrong(opened.size, len(opened.into), opened.offsets)
+            return self._buffers.first_wrong(opened.point.size, len(opened.into), opened.offsets)
         return payload.first_wrong(opened.into, self._other, visit)
+
+    def _run(self, opened: _Opened, end: int, block: Block) -> None:
+        try:
+            opened.loops[end](block)
+        except MPI.Exception as error:
+            point = opened.point
+            error.add_note(f"(in {point.kernel}, {point.loop} loop, {size_text(point.size)} bytes)")
+            raise
 
     def _close(self) -> None:
         self._stack.close()
@@ -142,7 +151,7 @@ class Lead(End):
         self._send(order)
         opened = self._opened[index]
         block = self._block(opened, order, self.tick)
-        opened.loops[0](block)
+        self._run(opened, 0, block)
         wrong = [_mismatch(self._me, number, self._first_wrong(opened, number))]
         report = np.empty(_REPORT, np.int64)
         self._control.Recv([report, MPI.INT64_T], self._other, REPORT)
@@ -190,7 +199,7 @@ class Peer(End):
                 return order.first
 
     def _visit(self, opened: _Opened, number: int, block: Block) -> None:
-        opened.loops[1](block)
+        self._run(opened, 1, block)
         wrong = self._first_wrong(opened, number)
         report = np.array([1, *wrong] if wrong else [0] * _REPORT, np.int64)
         self._control.Send([report, MPI.INT64_T], self._other, REPORT)

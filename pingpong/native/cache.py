@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PATIENCE = 30.0  # seconds for another process to finish compiling; a stopped one must not stop all others
+PROBE = bytes(16_384)  # more than a program takes: a full disk has room for an empty file
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
@@ -32,8 +33,8 @@ class Cache:
         found = os.fstat(self._folder)
         if found.st_uid != os.geteuid() or found.st_mode & 0o077:
             raise PermissionError(f"{path} can be changed by others")
-        self._write(".probe", b"")
-        os.unlink(".probe", dir_fd=self._folder)
+        with self._partial("probe", PROBE):
+            pass
 
     def close(self) -> None:
         os.close(self._folder)
@@ -50,19 +51,20 @@ class Cache:
 
     def write(self, name: str, data: bytes) -> None:
         """Store the bytes, whole or not at all."""
-        with contextlib.suppress(OSError):
-            self._write(name, data)
+        with contextlib.suppress(OSError), self._partial(name, data) as partial:
+            os.replace(partial, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
 
-    def _write(self, name: str, data: bytes) -> None:
+    @contextlib.contextmanager
+    def _partial(self, name: str, data: bytes) -> Iterator[str]:
+        """A file with the bytes, of this process alone; what is left of it under this name goes away."""
         partial = f".{name}.{os.getpid()}"
         try:
             with os.fdopen(self._open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
                 file.write(data)
-            os.replace(partial, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
-        except OSError:
+            yield partial
+        finally:
             with contextlib.suppress(OSError):
                 os.unlink(partial, dir_fd=self._folder)
-            raise
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
@@ -112,4 +114,5 @@ def _places() -> Iterator[Path]:
     else:
         with contextlib.suppress(RuntimeError):  # nobody's home is known
             yield Path.home() / ".cache" / "pingpong"
-    yield Path(tempfile.gettempdir()) / f"pingpong-{os.geteuid()}"
+    with contextlib.suppress(FileNotFoundError):  # there is none that can be written
+        yield Path(tempfile.gettempdir()) / f"pingpong-{os.geteuid()}"

@@ -5,9 +5,14 @@
 prints one line of JSON: for each kernel the entry point's name and the object in base64.
 """
 
+import sys
+
+# The working folder comes first, so that Python finds this package; what else it holds is not meant.
+if __name__ == "__main__" and not sys.flags.safe_path:
+    del sys.path[0]
+
 import base64
 import json
-import sys
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -57,10 +57,13 @@ _loaded: dict[tuple[str, bool], "Program"] = {}
 def prepare(variants: Iterable[Variant], announce: Announce) -> None:
     """Compile what the cache does not have, and load everything, for `program`. Raises UnavailableError."""
     found = _codes(variants, open_cache(), announce)
-    from pingpong.native import loader
+    try:
+        from pingpong.native import loader
 
-    for variant, (entry, code) in found.items():
-        _loaded[variant.kernel, variant.large] = loader.load(entry, code)
+        for variant, (entry, code) in found.items():
+            _loaded[variant.kernel, variant.large] = loader.load(entry, code)
+    except Exception as error:  # whatever llvmlite is missing here, where somebody else may have compiled
+        raise UnavailableError(f"llvmlite could not load them: {error}") from None
 
 
 def fill_cache(variants: Iterable[Variant], announce: Announce) -> None:
@@ -105,15 +108,20 @@ def _codes(variants: Iterable[Variant], cache: Cache | None, announce: Announce)
 
 def _numba() -> str:
     """The versions of the compiler. Raises UnavailableError."""
-    try:
-        numba, llvmlite = importlib.metadata.version("numba"), importlib.metadata.version("llvmlite")
-    except importlib.metadata.PackageNotFoundError as error:
-        reason = f"{error.name} is not installed; pip install 'mpi-pingpong[native]' brings it"
-        raise UnavailableError(reason) from None
+    numba, llvmlite = _version("numba"), _version("llvmlite")
     numbers = [int(part) for part in numba.split(".")[:2] if part.isdecimal()]
     if tuple(numbers) < OLDEST:
         raise UnavailableError(f"numba {numba} is too old; {'.'.join(map(str, OLDEST))} or newer is needed")
     return f"{numba} {llvmlite}"
+
+
+def _version(package: str) -> str:
+    found: str | None = None  # of what an interrupted pip left behind there is none
+    with suppress(importlib.metadata.PackageNotFoundError, KeyError):
+        found = importlib.metadata.version(package)
+    if not found:
+        raise UnavailableError(f"{package} is not installed; pip install 'mpi-pingpong[native]' brings it")
+    return found
 
 
 def _key(variant: Variant, versions: str) -> str:
@@ -121,7 +129,7 @@ def _key(variant: Variant, versions: str) -> str:
     twin = KERNELS[variant.kernel].native
     assert twin is not None
     sources = {Path(sys.modules[f.__module__].__file__ or "") for f in twin.functions()}
-    sources |= {Path(__file__).with_name(name) for name in ("calls.py", "compiler.py", "loader.py")}
+    sources |= {Path(__file__).with_name(name) for name in ("__init__.py", "calls.py", "compiler.py", "loader.py")}
     digest = hashlib.sha256(f"{variant} {versions} {platform.machine()}".encode())
     for path in sorted(sources):
         digest.update(path.read_bytes())
@@ -146,7 +154,7 @@ def _unpacked(data: bytes | None) -> _Code | None:
         text = json.loads(data or b"")
         code = _Code(text["entry"], base64.b64decode(text["code"]))
         return code if text["sum"] == _sum(code) else None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
@@ -156,18 +164,28 @@ def _sum(code: _Code) -> str:
 
 def _compile(kernels: list[str], handle: int, large: bool) -> dict[str, _Code]:
     orders = json.dumps({"kernels": kernels, "handle": handle, "large": large})
-    # The user's settings of numba are for other programs: some would make no code at all.
+    # The user's settings of numba are for other programs: some would make no code at all. They may also be a file
+    # in the working folder, and modules there may have the names of numba's.
     env = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
     command = [sys.executable, "-m", "pingpong.native.compiler", orders]
+    folder = Path(__file__).parents[2]
     try:
         done = subprocess.run(
-            command, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False
+            command,
+            env=env,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except subprocess.TimeoutExpired:
+        raise UnavailableError(f"numba could not compile them in {PATIENCE:g} s") from None
+    except OSError as error:
         raise UnavailableError(f"numba could not compile them: {error}") from None
     try:
         answer = json.loads(done.stdout.splitlines()[-1])
-        return {name: _Code(text["entry"], base64.b64decode(text["code"])) for name, text in answer.items()}
+        return {k: _Code(answer[k]["entry"], base64.b64decode(answer[k]["code"])) for k in kernels}
     except (ValueError, IndexError, KeyError, TypeError, AttributeError):
         raise UnavailableError(f"numba could not compile them: {_why(done)}") from None
 
