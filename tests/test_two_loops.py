@@ -10,7 +10,7 @@ from pingpong import plans, stats
 from pingpong.kernels import KERNELS, Kernel
 from pingpong.model import Warn
 from pingpong.plans import Absent
-from pingpong.texts import FORMS, log
+from pingpong.texts import FORMS, launches
 from tests.builders import plan, point, session
 
 LARGE = 2**31  # the first size beyond 2^31 - 1
@@ -179,7 +179,7 @@ def test_a_completion_time_is_not_halved_in_what_is_added():
 
 
 def test_the_log_shows_the_native_loop_and_what_python_adds():
-    lines = log.text(both()).splitlines()
+    lines = launches.text(both()).splitlines()
     assert lines[0].endswith(", native loop")
     # 2 * 8 / 2 and 2 * 16 / 3 bytes a microsecond
     assert [line for line in lines if " took " in line] == [
@@ -192,7 +192,7 @@ def test_the_log_shows_the_native_loop_and_what_python_adds():
 
 @pytest.mark.parametrize("loop", ["native", "mpi4py"])
 def test_the_log_of_one_loop_says_which(loop):
-    text = log.text(one(loop))
+    text = launches.text(one(loop))
     assert text.splitlines()[0].endswith(f", {loop} loop") and "adds" not in text
 
 
@@ -201,7 +201,7 @@ def test_a_size_that_has_the_mpi4py_loop_alone_is_marked_in_the_log():
         [constant("native", 8, 2e-6), constant("mpi4py", 8, 3e-6), constant("mpi4py", LARGE, 1.0)],
         plan=plan(sizes=[8, LARGE], loops=["native", "mpi4py"]),
     )
-    small, large = (line for line in log.text(mixed).splitlines() if " took " in line)
+    small, large = (line for line in launches.text(mixed).splitlines() if " took " in line)
     assert small.startswith("       8 bytes") and "loop" not in small
     assert large.startswith("2147483648 bytes") and large.endswith("  mpi4py loop")
 
@@ -210,7 +210,7 @@ def test_a_warning_of_the_loop_that_the_log_does_not_show_names_it():
     made = both()
     made.runs[0].points[2].warnings = [Warn(code="harness", text="made up")]
     made.runs[0].points[1].warnings = [Warn(code="harness", text="made up")]
-    lines = log.text(made).splitlines()
+    lines = launches.text(made).splitlines()
     assert "# warning: blocking 16: made up" in lines
     assert "# warning: blocking (mpi4py loop) 8: made up" in lines
 
