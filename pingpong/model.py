@@ -111,8 +111,9 @@ class Harness(Record):
 
 
 class Clock(Record):
-    """Seconds. `wtime_step` is the log's timer accuracy; `step` and `cost` belong to the clock of the samples.
+    """Seconds. `wtime_step` is the log's timer accuracy; the others belong to the clock of the samples.
 
+    `step` is the smallest difference of two readings: their cost, where the tick (`resolution`) is shorter.
     A step is absent where the clock never moved. `harness` is by loop.
     """
 
@@ -120,6 +121,7 @@ class Clock(Record):
     wtime_step: float | None
     step: float | None
     cost: float
+    resolution: float | None = None
     harness: dict[str, Harness] = {}
 
 

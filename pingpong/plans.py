@@ -11,7 +11,7 @@ from pingpong.units import parse_sizes, perturb, size_text
 
 SIZES = "8:8M"
 LOOPS = ["native", "mpi4py"]
-BUDGET = 10.0  # seconds of measuring
+BUDGET = 5.5  # seconds of measuring
 UNKNOWN_CACHE = 2**28  # bytes: as much as the largest have
 LARGEST_COUNT = 2**31 - 1  # of an MPI without the large counts of MPI 4
 

@@ -34,7 +34,6 @@ PINGPONG = [sys.executable, "-m", "pingpong", "run", "--here"]
 # Our runs: blocks of steps as by default, and each step timed by itself as the programs do that time each trip.
 OURS = {"blocks": ["-n", "1000"], "steps": ["-n", "10000", "--steps", "1"]}
 TIME_LIMIT = 120.0  # seconds for a launch
-BUSY = [sys.executable, "-c", "while True: pass"]
 
 
 class LaunchError(Exception):

@@ -1,3 +1,4 @@
+import random
 from contextlib import contextmanager
 from itertools import chain, count, repeat
 
@@ -6,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pingpong.measure import clock as clocks
-from pingpong.measure.clock import Block, now, step_and_cost
+from pingpong.measure.clock import Block, now, resolution, step_and_cost
 from tests.builders import steady
 
 
@@ -114,3 +115,23 @@ def test_the_cost_of_the_harness_is_never_negative(monkeypatch):
     slow_start = chain(repeat(1000, 150), repeat(0))  # the first pass through new code is slower
     found = clocks.harness(empty_kernel(clock, slow_start))
     assert found.sample >= 0 and found.step >= 0
+
+
+@pytest.mark.parametrize(
+    ("tick", "told"),
+    [(1, 1), (3, 1), (10, 10), (125 / 3, 125 / 3), (100, 100), (1e6, 1e6)],  # 125 / 3: a counter of 24 MHz
+)
+def test_the_resolution_is_the_tick_however_long_a_reading_takes(tick, told):
+    """Readings 50 to 70 ns apart of a clock that counts ticks, as whole nanoseconds."""
+    random_, passed = random.Random(1), 0.0
+
+    def reading():
+        nonlocal passed
+        passed += 50 + 20 * random_.random()
+        return int(passed // tick * tick)
+
+    assert resolution(reading) == pytest.approx(told, rel=1e-3)
+
+
+def test_a_clock_that_stands_still_has_no_resolution():
+    assert resolution(lambda: 5) is None

@@ -52,15 +52,17 @@ def samples(point):
 
 @pytest.fixture(scope="module")
 def quiet():
+    """All points in one pass: 30 samples and a lead-in of 3 take 28 ms at 4 MiB, 70 ms at all sizes."""
     link = FakeLink(fast, noise=0.002)
-    return link, measured(link, SIZES)
+    return link, measured(link, parse_sizes("8:4M"))
 
 
 def test_on_a_quiet_fast_link_every_point_is_precise(quiet):
     link, points = quiet
     assert {p.stop for p in points} == {"precise"}
-    assert min(len(p.visits) for p in points) >= 10
-    assert link.time < 10  # the budget
+    # Passes begin 0.1 s apart: 10 visits are spread over 0.9 s, 20 over 1.9 s and 40 over 3.9 s.
+    assert {len(p.visits) for p in points} == {40}
+    assert link.time < 5  # four seconds and the calibration
     for p in points:
         assert stats.summarize(p).median == pytest.approx(fast(p.size), rel=0.01)
 
@@ -80,7 +82,7 @@ def test_every_pass_visits_each_active_point_once_in_another_order(quiet):
     for number, order in passes.items():
         assert sorted(order) == [i for i, p in enumerate(points) if len(p.visits) >= number]
     orders = [tuple(passes[number]) for number in range(1, 11)]
-    assert len(set(orders)) == 10 and tuple(range(len(SIZES))) not in orders
+    assert len(set(orders)) == 10 and tuple(range(len(points))) not in orders
 
 
 def test_visits_say_when_they_began(quiet):
@@ -111,16 +113,31 @@ def test_a_noisy_point_goes_on_until_the_budget_is_spent_when_others_have_stoppe
     random = np.random.default_rng(1)
     link = FakeLink(lambda size: fast(size) * (random.lognormal(0, 0.3) if size == 1024 else 1))
     calm, noisy = measured(link, [8, 1024], budget=5.0)
-    assert (calm.stop, len(calm.visits)) == ("precise", 10)
-    assert noisy.stop == "budget" and len(noisy.visits) > 10
+    assert (calm.stop, len(calm.visits)) == ("precise", 40)  # over 3.9 s; 20 take 1.9 s
+    assert noisy.stop == "budget" and len(noisy.visits) == pytest.approx(50, abs=2)  # one each 0.1 s
     assert link.time == pytest.approx(5.0, rel=0.05)
+
+
+def test_no_point_is_precise_before_its_visits_are_spread_over_two_seconds():
+    """However calm it is: twenty visits of a point alone take 1.9 s, and 1.9 s is all this run has."""
+    (p,) = measured(FakeLink(fast), [8], budget=1.95)
+    assert p.stop == "budget" and len(p.visits) == pytest.approx(20, abs=1)
+
+
+def test_ten_visits_are_enough_if_they_take_two_seconds():
+    # Each point: 0.04 s of lead-in and a sample as long; ten of them are too much for 0.1 s, even a fifth of them:
+    # 10 * 0.08 / 5 = 0.16 s a pass, so a visit each 0.8 s, and ten are spread over 7.2 s.
+    points = measured(FakeLink(lambda size: 0.04), range(1, 11))
+    assert {(p.stop, len(p.visits)) for p in points} == {("precise", 10)}
+    for p in points:
+        assert p.visits[-1].t0 - p.visits[0].t0 == pytest.approx(7.2, rel=0.05)
 
 
 def test_visits_of_a_point_keep_a_distance():
     """However few points there are: what follows closely sees the same moment of the machine."""
     (p,) = measured(FakeLink(fast, noise=0.1), [8])
     between = [b.t0 - a.t0 for a, b in pairwise(p.visits)]
-    assert min(between) >= 0.249
+    assert between == pytest.approx([0.1] * len(between), abs=1e-3)
 
 
 def test_the_first_step_of_a_size_is_reported():
@@ -151,14 +168,14 @@ def test_the_lead_in_that_was_asked_for_is_used(method):
 
 @pytest.mark.parametrize("step", [gigabit, modem], ids=["1 Gbit/s", "10 Mbit/s"])
 def test_a_slow_link_ends_within_its_budget_or_after_five_visits(step):
-    link = FakeLink(step, noise=0.05)
+    link = FakeLink(step, noise=0.1)
     points = measured(link, SIZES)
     assert {p.stop for p in points} == {"budget"}
     assert min(len(p.visits) for p in points) >= 5
     assert all(len(visit.seconds) >= 1 for p in points for visit in p.visits)
     calibration = sum(call.took for call in link.calls if call.number == 0)
-    # five visits of a lead-in and one sample each; a tenth more for the 5 % noise and the overhead
-    five = 5 * sum((p.lead_in + p.steps) * step(p.size) for p in points)
+    # five visits of each; a tenth more for the noise and the overhead
+    five = 5 * sum((p.lead_in + p.samples * p.steps) * step(p.size) for p in points)
     assert link.time <= calibration + 10.0 + 1.1 * five
     assert link.time >= 10.0 / 1.1
 
@@ -178,13 +195,47 @@ def test_a_first_step_that_connects_does_not_pass_for_a_slow_link():
     assert p.steps == 45  # as for a link whose first step is fast
 
 
-def test_the_long_sizes_give_way_so_that_a_pass_is_short():
-    link = FakeLink(gigabit, noise=0.05)
-    points = measured(link, SIZES)
-    assert points[0].samples == 30
-    assert points[-1].samples < 30
-    assert [p.samples for p in points] == sorted((p.samples for p in points), reverse=True)
-    assert len(points[-1].visits) >= 10
+def test_visits_that_are_missing_at_the_end_come_at_once():
+    # A visit is a lead-in of 1 s and a sample of 1 s. The 3 s are over after the first one; from then on each pass
+    # has one: 2 s from visit to visit, without passes that wait for their turn.
+    (p,) = measured(FakeLink(lambda size: 1.0), [8], budget=3.0)
+    assert (p.stop, len(p.visits)) == ("budget", 5)
+    assert [b.t0 - a.t0 for a, b in pairwise(p.visits)] == pytest.approx([2.0] * 4, rel=0.01)
+
+
+@pytest.mark.parametrize("sizes", ["8:4M", "8:8M"])
+def test_the_long_sizes_give_way_and_the_short_ones_do_not(sizes):
+    """At 1 Gbit/s all of 8 bytes takes 1.3 ms (33 steps of 40 µs), and a step of 8 MiB takes 134 ms."""
+    points = measured(FakeLink(gigabit, noise=0.1), parse_sizes(sizes))
+    short, long = points[0], points[-1]
+    assert {len(visit.seconds) for visit in short.visits} == {30}
+    assert {len(visit.seconds) for visit in long.visits} == {1}  # as long as the one step of its lead-in
+    assert 10 <= len(long.visits) < len(short.visits) <= 5 * len(long.visits) + 5
+
+
+def test_half_of_a_long_visit_is_samples():
+    # 1 MiB: 16.8 ms a step. 3 steps of lead-in would take more than 20 ms, so it has 1.
+    # 256 KiB: 4.23 ms a step, 3 steps of lead-in, and as many samples (or 2: the lead-in is a matter of rounding)
+    points = measured(FakeLink(gigabit), [2**18] * 20 + [2**20] * 20)
+    assert {p.samples for p in points[:20]} <= {2, 3}
+    assert {p.samples for p in points[20:]} == {1}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "kernels"), [([1, 91, 92, 93, 94, 95], 1), ([1, 99], 5), ([1, 2, 3, 99], 5), ([1, 2, 3, 4, 99], 5)]
+)
+def test_rare_visits_are_spread_over_the_passes(sizes, kernels):
+    """Five long points, each in one pass of five: one in every pass, whatever the order of the points is."""
+    # A long visit has 48.5 ms of lead-in and a sample as long: five take 97 ms a pass if each comes once in five,
+    # and 102 ms if one of them comes once in four. A short one has 33 steps of 1 µs: twenty at most take 1 ms.
+    clock = Clock(name="x", wtime_step=1e-6, step=1e-9, cost=0.0)
+    link = FakeLink(lambda size: 0.0485 if size > 90 else 1e-6)
+    points = measured(link, sizes, clock=clock, kernels=[f"kernel{n}" for n in range(kernels)])
+    long = [p for p in points if p.size > 90]
+    assert {(p.samples, len(p.visits)) for p in points if p.size < 90} == {(30, 40)}  # over 3.9 s
+    assert {(p.samples, len(p.visits)) for p in long} == {(1, 10)}  # over 4.5 s
+    begun = sorted(visit.t0 for p in long for visit in p.visits)
+    assert [b - a for a, b in pairwise(begun)] == pytest.approx([0.1] * 49, abs=0.005)
 
 
 # Other methods
@@ -281,7 +332,7 @@ def test_one_step_back_makes_the_point_invalid_and_disturbs_no_other():
     assert lied and {p.stop for p in points} == {"precise"}
     invalid = [stats.summarize(p).invalid for p in points]
     assert sum(text is not None for text in invalid) == 1
-    assert any(text and "1 of 300 samples" in text for text in invalid)
+    assert any(text and "1 of 1200 samples" in text for text in invalid)  # 40 visits
 
 
 def test_a_clock_whose_step_was_never_seen_ends_too():
@@ -294,10 +345,11 @@ def test_a_clock_whose_step_was_never_seen_ends_too():
 # The length of a block
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["resolution", "step only"])
 @pytest.mark.parametrize(
-    ("step", "clock_step", "harness_sample", "harness_step", "steps"),
+    ("step", "resolution", "harness_sample", "harness_step", "steps"),
     [
-        # resolution: n * step >= 1000 * clock_step
+        # resolution: n * step >= 1000 * resolution
         # harness: harness_sample + n * harness_step <= n * step / 100, and a third more of n
         (3e-6, 50e-9, 100e-9, 0.0, 17),  # n >= 50 / 3; n >= 4/3 * 100 / 30
         (1.3e-6, 20e-9, 100e-9, 10e-9, 45),  # n >= 20 / 1.3; 100 + 10 n <= 13 n: n >= 33.3, 4/3 of it is 44.4
@@ -310,12 +362,14 @@ def test_a_clock_whose_step_was_never_seen_ends_too():
     ],
 )
 def test_a_sample_has_the_fewest_steps_that_hide_clock_and_harness(
-    step, clock_step, harness_sample, harness_step, steps
+    step, resolution, harness_sample, harness_step, steps, known
 ):
+    """The step of a clock is as long as a reading takes, so it counts where the resolution is not known only."""
     clock = Clock(
         name="x",
         wtime_step=1e-6,
-        step=clock_step,
+        step=50 * resolution if known else resolution,
+        resolution=resolution if known else None,
         cost=0.0,
         harness={"mpi4py": Harness(sample=harness_sample, step=harness_step)},
     )

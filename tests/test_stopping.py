@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pingpong.measure.stopping import is_look, precise, samples_per_visit
+from pingpong.measure.schedule import SETTLED
+from pingpong.measure.stopping import Share, is_look, precise, shares
 from pingpong.stats import independent, median_interval
 from tests.builders import steady
 
@@ -47,48 +48,76 @@ def test_a_clock_that_stands_still_or_steps_back_is_never_precise(value):
     assert not precise([value] * 10)
 
 
-def test_all_points_get_most_samples_if_they_fit():
+# How points share the time: costs are (before the samples, a sample) in seconds.
+
+
+def test_all_points_get_most_samples_in_every_pass_if_they_fit():
     # 10 * (0.001 + 30 * 0.001) = 0.31
-    assert samples_per_visit([(0.001, 0.001)] * 10, 30, 0.32) == [30] * 10
+    assert shares([(0.001, 0.001)] * 10, 30, 0.32) == [Share(30, 1)] * 10
 
 
-def test_the_long_points_give_way_first():
-    # 100 short ones need 100 * 30 µs = 3 ms; 0.497 s are left for the long one: 0.1 s lead-in, 3 samples
-    shares = samples_per_visit([(0.0, 1e-6)] * 100 + [(0.1, 0.1)], 30, 0.5)
-    assert shares == [30] * 100 + [3]
+def test_the_long_points_get_fewer_samples_first():
+    # 100 short ones need 100 * 30 µs = 3 ms; 0.497 s are left for the long one: 0.1 s before 3 samples of 0.1 s
+    assert shares([(0.0, 1e-6)] * 100 + [(0.1, 0.1)], 30, 0.5) == [Share(30, 1)] * 100 + [Share(3, 1)]
 
 
-def test_a_slow_link_gets_one_sample_at_least():
-    assert samples_per_visit([(0.0, 1e-6), (10.0, 10.0)], 30, 0.5) == [30, 1]
-    assert samples_per_visit([(10.0, 10.0)] * 3, 30, 0.0) == [1, 1, 1]
+@pytest.mark.parametrize(
+    ("long", "seconds", "expected"),
+    [
+        # 3 ms for the short ones as above
+        ((0.1, 0.1), 0.1, Share(1, 3)),  # 97 ms left; a visit of 200 ms: 100 ms a pass in 2, 67 ms in 3
+        ((0.105, 0.01), 0.06, Share(10, 4)),  # 57 ms; 105 ms before 10 * 10 ms: 68 ms a pass in 3, 51 ms in 4
+        ((0.1, 0.0001), 0.06, Share(30, 2)),  # 57 ms; never more than 30 samples: 103 ms, 51.5 ms a pass in 2
+    ],
+)
+def test_then_they_get_fewer_visits_with_as_long_in_samples_as_before_them(long, seconds, expected):
+    assert shares([(0.0, 1e-6)] * 100 + [long], 30, seconds) == [Share(30, 1)] * 100 + [expected]
+
+
+def test_no_point_is_visited_in_fewer_than_one_pass_of_five():
+    assert shares([(10.0, 10.0)] * 3, 30, 0.1) == [Share(1, 5)] * 3
+    assert shares([(10.0, 10.0)] * 3, 30, 0.0) == [Share(1, 5)] * 3
+
+
+def test_short_points_are_not_cut_for_long_ones_that_are_too_long_anyway():
+    """The long one takes 20 s / 5 a pass: the 30 µs of the short one do not matter."""
+    assert shares([(0.0, 1e-6), (10.0, 10.0)], 30, 0.5) == [Share(30, 1), Share(1, 5)]
 
 
 COSTS = st.lists(st.tuples(st.floats(0, 10), st.floats(1e-6, 10)), min_size=1, max_size=30)
 
 
-@steady
-@given(COSTS, st.integers(1, 30), st.floats(0.01, 100))
-def test_every_point_gets_between_one_and_most_samples(costs, most, seconds):
-    shares = samples_per_visit(costs, most, seconds)
-    assert len(shares) == len(costs) and all(1 <= share <= most for share in shares)
+def poorest(costs, most):
+    """As long in samples as before them, but a sample at least; in one pass of five."""
+    return [Share(max(1, min(most, int(fixed / sample))), 5) for fixed, sample in costs]
+
+
+def average(costs, chosen):
+    """Seconds that a pass takes on average."""
+    return sum((fixed + n * sample) / every for (fixed, sample), (n, every) in zip(costs, chosen, strict=True))
 
 
 @steady
 @given(COSTS, st.integers(1, 30), st.floats(0.01, 100))
-def test_a_pass_takes_no_longer_than_it_may_where_one_sample_each_fits(costs, most, seconds):
-    shares = samples_per_visit(costs, most, seconds)
-    least = sum(lead_in + sample for lead_in, sample in costs)
-    total = sum(lead_in + n * sample for (lead_in, sample), n in zip(costs, shares, strict=True))
-    # If even that is too much, the short ones may still share the time once.
-    assert total <= (seconds if least <= seconds else least + seconds) * (1 + 1e-9)
+def test_every_point_gets_a_sample_in_one_of_five_passes_at_least(costs, most, seconds):
+    found = shares(costs, most, seconds)
+    assert len(found) == len(costs)
+    assert all(1 <= samples <= most and 1 <= every <= 5 for samples, every in found)
 
 
 @steady
 @given(COSTS, st.integers(1, 30), st.floats(0.01, 100))
-def test_no_visit_is_cut_that_would_have_fitted(costs, most, seconds):
-    shares = samples_per_visit(costs, most, seconds)
-    if sum(lead_in + most * sample for lead_in, sample in costs) <= seconds * (1 - 1e-9):
-        assert shares == [most] * len(costs)
+def test_a_pass_takes_no_longer_than_it_may_but_for_long_points_and_equal_shares(costs, most, seconds):
+    total, least = average(costs, shares(costs, most, seconds)), average(costs, poorest(costs, most))
+    # The long ones at their poorest, and of the rest each no more than an equal share.
+    assert total <= max(seconds, least + seconds) * (1 + 1e-9)
+
+
+@steady
+@given(COSTS, st.integers(1, 30), st.floats(1.001, 3))
+def test_no_visit_is_cut_that_would_have_fitted(costs, most, room):
+    whole = [Share(most, 1)] * len(costs)
+    assert shares(costs, most, room * average(costs, whole)) == whole
 
 
 # Coverage: the whole rule on streams with a known truth.
@@ -97,9 +126,12 @@ def test_no_visit_is_cut_that_would_have_fitted(costs, most, seconds):
 LOOKS = [n for n in range(1, 1000) if is_look(n)]
 
 
-def ended(medians, most):
-    """How many visits the rule makes on a stream of visit medians: until precise at a look, or `most`."""
-    return next((n for n in LOOKS if n <= most and precise(medians[:n])), most)
+def ended(medians, most, fewest=0):
+    """How many visits the rule makes on a stream of visit medians: until precise at a look, or `most`.
+
+    From `fewest` on they are spread over enough time to stop; 0 where a pass takes so long that any look may.
+    """
+    return next((n for n in LOOKS if fewest <= n <= most and precise(medians[:n])), most)
 
 
 def coverage(streams, truth, most=MOST):
@@ -203,25 +235,41 @@ def test_the_interval_over_consecutive_recorded_visits_does_not_cover():
     assert np.mean([i.low <= truth <= i.high for i in intervals]) < 0.6
 
 
-def in_time_order(spacing):
-    """Share of starts in the recording whose interval covers the median of the ten seconds that follow.
+# The recording in the order of time: a visit each 26.6 ms, 226 in the six seconds of a run.
+APART, BUDGET = 26.6e-3, 226
 
-    The recording has a visit each 26.6 ms: 376 are ten seconds.
+
+def in_time_order(spacing, settled=SETTLED, most=BUDGET):
+    """For starts all over the recording: after how many seconds the rule stops, and whether the interval covers.
+
+    A run has every `spacing`-th visit; the truth is the median of the six seconds from its start.
     """
-    starts = range(0, len(RECORDED) - 400, 7)
-    covered = []
-    for at in starts:
-        visits = RECORDED[at : at + 40 * spacing : spacing].tolist()
-        medians = visits[: ended(visits, 40)]
+    seconds, covered = [], []
+    for at in range(0, len(RECORDED) - BUDGET, 7):
+        recorded = RECORDED[at : at + BUDGET]
+        visits = recorded[::spacing][:most].tolist()
+        medians = visits[: ended(visits, len(visits), 1 + settled / (spacing * APART))]
         interval = median_interval(medians, independent(medians))
-        truth = np.median(RECORDED[at : at + 376])
-        covered.append(interval is not None and interval.low <= truth <= interval.high)
-    return np.mean(covered)
+        seconds.append((len(medians) - 1) * spacing * APART)
+        covered.append(interval is not None and interval.low <= np.median(recorded) <= interval.high)
+    return np.array(seconds), np.array(covered)
 
 
-def test_coverage_on_recorded_visits_in_time_order_at_the_distance_that_the_schedule_keeps():
-    assert in_time_order(spacing=10) >= COVERED  # 0.27 s
+def test_coverage_on_recorded_visits_in_time_order_as_the_schedule_makes_them():
+    seconds, covered = in_time_order(spacing=4)  # 0.106 s
+    assert seconds.min() >= 2 and seconds.max() <= 6
+    assert covered.mean() >= COVERED
 
 
-def test_without_that_distance_the_recorded_visits_would_not_cover():
-    assert in_time_order(spacing=1) < 0.85
+def test_without_that_distance_the_rule_would_not_cover_if_it_could_stop_at_once():
+    """Neighbouring visits that happen to agree say nothing of the next seconds: hence the two that must pass."""
+    seconds, covered = in_time_order(spacing=1, settled=0)
+    assert covered.mean() < COVERED
+    hasty = seconds < SETTLED
+    assert hasty.sum() >= 20 and covered[hasty].mean() < 0.6
+    assert in_time_order(spacing=1)[1].mean() >= COVERED
+
+
+def test_ten_visits_in_one_second_do_not_cover_the_six():
+    """At the distance that the schedule keeps, and whatever their interval: to count visits does not do."""
+    assert in_time_order(spacing=4, settled=0, most=10)[1].mean() < 0.7

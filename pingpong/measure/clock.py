@@ -12,7 +12,8 @@ from pingpong.model import Clock, Harness
 
 NAME = "CLOCK_MONOTONIC, integer nanoseconds (time.perf_counter_ns)"
 READINGS = 2000
-TRIALS, APART = 20, 0.01  # of the harness, and seconds between them
+UNCLEAR = 4  # nanoseconds: with rounding, everything is a multiple of less
+TRIALS, APART = 20, 0.003  # of the harness, and seconds between them
 PATIENCE = 0.1  # seconds: a tick of the coarsest clocks takes 10 ms
 
 Tick = Callable[[], int]
@@ -31,6 +32,30 @@ def step_and_cost(clock: Callable[[], float]) -> tuple[float | None, float]:
     while readings[-1] == readings[0] and time.perf_counter() - began < PATIENCE:
         readings.append(clock())
     return min((b - a for a, b in pairwise(readings) if b > a), default=None), cost
+
+
+def resolution(clock: Callable[[], int]) -> float | None:
+    """The tick of a clock that counts nanoseconds: the largest of which all differences of readings are multiples.
+
+    Unlike the smallest difference it is not limited by how long a reading takes: differences of 51, 53 and 58 are
+    those of a clock that tells single nanoseconds. A tick need not be whole nanoseconds, so each difference may be
+    off by one, and what is below four of them cannot be told from one. None for a clock that did not move.
+    """
+    began = time.perf_counter()
+    readings = [clock() for _ in range(READINGS)]
+    while readings[-1] == readings[0] and time.perf_counter() - began < PATIENCE:
+        readings.append(clock())
+    moved = [b - a for a, b in pairwise(readings) if b > a]
+    if not moved:
+        return None
+    least = min(moved)
+    for parts in range(1, least // UNCLEAR + 1):
+        ticks = [round(d * parts / least) for d in moved]
+        tick = sum(moved) / sum(ticks)
+        off = sum(1 for d, n in zip(moved, ticks, strict=True) if abs(d - n * tick) > 1 + n * 0.01)
+        if tick >= UNCLEAR and off <= len(moved) / 100:
+            return tick
+    return 1.0
 
 
 class Block:
@@ -123,6 +148,7 @@ def describe(wtime: Callable[[], float], loops: dict[str, Factory], slots: int =
         name=NAME,
         wtime_step=wtime_step,
         step=step / 1e9 if step else None,
+        resolution=tick / 1e9 if (tick := resolution(now)) else None,
         cost=cost / 1e9,
         harness={name: harness(factory, slots) for name, factory in loops.items()},
     )

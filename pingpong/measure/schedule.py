@@ -12,18 +12,19 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Protocol
 
-from pingpong.measure.stopping import FEWEST_VISITS, precise, samples_per_visit
+from pingpong.measure.stopping import FEWEST_VISITS, precise, shares
 from pingpong.model import Clock, Harness, Mismatch, Plan, Point, Visit, Warn
 from pingpong.stats import HARNESS_LIMIT
 
 SAMPLES = 30  # in a visit, if time allows
-SPACING = 0.25  # seconds from one visit of a point to its next
-PASSES = 20  # that the budget should allow, so that most points get past the second look
+SPACING = 0.1  # seconds from the beginning of a pass to that of the next
+SETTLED = 2.0  # seconds over which visits must be spread before they can be precise: see docs/design.md
 HARNESS_MARGIN = 4 / 3  # in steps: what follows may be faster than the trial
 RESOLUTION_LIMIT = 0.001  # of a sample
 LONG_LEAD_IN = 0.02  # seconds: above it one untimed step has to do
 MOST_STEPS = 2**16
 LONG_TRIAL = 0.5  # seconds: a trial above it is long enough whatever the clock of the samples says
+FAST = 1e-3  # seconds: so short a first sample may be mostly the cold start
 SLOW = 0.05  # seconds: after a step above it one more is trial enough
 WATCH_VISIT = 0.25  # seconds: several a second, so that each line has some
 LEFT_OVER = 0.05  # seconds of a watch that are not worth another visit
@@ -93,6 +94,7 @@ class Schedule:
         self._random = random.Random(plan.seed)
         self._cost: dict[int, _Cost] = {}
         self._medians: list[list[float]] = [[] for _ in points]
+        self._every, self._phase = [1] * len(points), dict[int, int]()  # which passes a point takes part in
         self._start = now()
 
     def run(self) -> None:
@@ -148,7 +150,7 @@ class Schedule:
         """
         steps, sample = 1, first
         while True:
-            lead_in, samples = (0, 1) if sample > SLOW else (steps, 3)
+            lead_in, samples = _trial(steps, sample)
             began = self._now()
             patience = self._patience(self.points[index], 4 * max(sample, first))
             self._record.patience(patience)
@@ -176,7 +178,7 @@ class Schedule:
         """Seconds that a sample must last for clock and harness to be small in it."""
         if self._plan.method == "duration":
             return DURATION_SAMPLE
-        resolution = (self._clock.step or math.inf) / RESOLUTION_LIMIT
+        resolution = (self._clock.resolution or self._clock.step or math.inf) / RESOLUTION_LIMIT
         # steps * step >= (per sample + steps * per step) / limit, solved for steps * step
         share = 1 - harness.step / HARNESS_LIMIT / step if step > 0 else 0.0
         return max(resolution, HARNESS_MARGIN * harness.sample / HARNESS_LIMIT / share if share > 0.1 else 0.0)
@@ -235,43 +237,50 @@ class Schedule:
     def _passes(self) -> None:
         """Visit all unfinished points in a new random order, again and again."""
         self._share_the_budget()
-        active, passes, next_pass = list(range(len(self.points))), 0, 0.0
+        active, passes, next_pass, over = list(range(len(self.points))), 0, 0.0, False
         self._record.patience(
             max(self._patience(p, self._visit_time(i, p.samples)) for i, p in enumerate(self.points))
         )
         while active:
+            due = [index for index in active if over or self._is_due(index, passes)]
+            passes += 1
+            if not due:
+                continue
             # Visits that follow each other closely see the same moment of the machine: see docs/design.md.
             if self._plan.method == "visits":
                 self._pause(max(0.0, next_pass - self._now()))
             began = self._now()
             next_pass = began + SPACING
-            self._random.shuffle(active)
-            for index in active:
+            self._random.shuffle(due)
+            for index in due:
                 self._visit(index, self._samples(index))
-            passes += 1
-            last = self._elapsed() + (self._now() - began) / 2 >= self._plan.budget and passes >= FEWEST_VISITS
-            active = [index for index in active if not self._stops(index, last)]
+            over = over or self._elapsed() + (self._now() - began) / 2 >= self._plan.budget
+            active = [index for index in active if not self._stops(index, over)]
 
     def _share_the_budget(self) -> None:
         if self._plan.method == "fixed":
             return
         costs = [(self._cost[i].fixed, self._visit_time(i, 1) - self._cost[i].fixed) for i in self._cost]
-        shares = samples_per_visit(costs, SAMPLES, self._plan.budget / PASSES)
-        for index, samples in enumerate(shares):
-            self.points[index].samples = samples
+        for index, share in enumerate(shares(costs, SAMPLES, SPACING)):
+            self.points[index].samples, self._every[index] = share
+        rare = [index for index, every in enumerate(self._every) if every > 1]
+        self._phase = {index: number for number, index in enumerate(rare)}
+
+    def _is_due(self, index: int, passes: int) -> bool:
+        return (passes + self._phase.get(index, 0)) % self._every[index] == 0
 
     def _samples(self, index: int) -> int:
         if self._plan.samples is None:
             return self.points[index].samples
         return min(SAMPLES, self._plan.samples - sum(len(v.seconds) for v in self.points[index].visits))
 
-    def _stops(self, index: int, last: bool) -> bool:
-        why = None
+    def _stops(self, index: int, over: bool) -> bool:
+        why, visits = None, self.points[index].visits
         if self._plan.samples is not None:
             why = "fixed" if self._samples(index) == 0 else None
-        elif precise(self._medians[index]):
+        elif visits and visits[-1].t0 - visits[0].t0 >= SETTLED and precise(self._medians[index]):
             why = "precise"
-        elif last:
+        elif over and len(visits) >= FEWEST_VISITS:
             why = "budget"
         if why:
             self._stop(index, why)
@@ -287,6 +296,13 @@ class Schedule:
             self._visit(0, samples)
             sample = max((self._now() - before) / samples, 1e-9)
         self._stop(0, "duration")
+
+
+def _trial(steps: int, sample: float) -> tuple[int, int]:
+    """Lead-in and samples of a trial: after a slow sample as few as can be, after a fast one enough to settle."""
+    if sample > SLOW:
+        return 0, 1
+    return (max(steps, 30), 9) if sample < FAST else (steps, 3)
 
 
 def _grown(steps: int, sample: float, needed: float) -> int:
