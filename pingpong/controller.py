@@ -45,9 +45,8 @@ def _compile(request: Request, handle: int) -> str | None:
         if len(wanted) > 1:
             programs.fill_cache(wanted, lambda sentence: None if request.quiet else say(sentence))
     except programs.UnavailableError as error:
-        absent = [plans.Absent(v.kernel, v.large, str(error)) for v in wanted]
-        return plans.native_refusal(request.plan, absent)
-    return None
+        request.no_native = str(error)
+    return plans.native_refusal(request.plan, plans.absent_all(request.plan, request.no_native))
 
 
 def _measure(request: Request, path: Path, launcher: launchers.Launcher) -> int:

@@ -117,6 +117,11 @@ def without_twin(plan: Plan) -> list[Absent]:
     return [Absent(k, large, "it has none") for k, large in native_variants(plan) if KERNELS[k].native is None]
 
 
+def absent_all(plan: Plan, reason: str | None) -> list[Absent]:
+    """All native loops of the plan, if there is a reason."""
+    return [Absent(*variant, reason) for variant in native_variants(plan)] if reason else []
+
+
 def native_refusal(plan: Plan, absent: Sequence[Absent]) -> str | None:
     """What to say where native loops were asked for and some cannot be, or None."""
     if not plan.needs_native or not absent:

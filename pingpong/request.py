@@ -22,7 +22,8 @@ class Request:
     """`show(session, finished)` prints the text, as it grows and at the end; None prints nothing.
 
     `time_limit` is in seconds. `output` None means a new file in the working folder. `command` is what the user
-    typed. `launch` is which of the `launches` this process belongs to.
+    typed. `launch` is which of the `launches` this process belongs to. `no_native` is why native loops cannot be,
+    where that is known already: a compiler that hung is not asked twice.
     """
 
     plan: Plan
@@ -31,6 +32,7 @@ class Request:
     show: Show | None
     launches: int = 1
     launch: int = 1
+    no_native: str | None = None
     time_limit: float = math.inf
     mpiexec_args: list[str] = field(default_factory=list)
     quiet: bool = False
@@ -51,6 +53,7 @@ class Request:
     def orders(self, launch: int) -> str:
         """What the ranks of a launch are told, as one word of a command line."""
         orders = {"plan": store.to_builtins(self.plan_of(launch)), "launch": launch, "launches": self.launches}
+        orders["no_native"] = self.no_native
         orders |= {"command": [printable(word) for word in self.command], "id": self.id}
         return msgspec.json.encode(orders).decode()
 
@@ -58,5 +61,5 @@ class Request:
 def of_orders(text: str, output: Path | None) -> Request:
     """The request of a rank that was launched with these orders."""
     orders = msgspec.json.decode(text)
-    told = {name: orders[name] for name in ("command", "launch", "launches", "id")}
+    told = {name: orders[name] for name in ("command", "launch", "launches", "no_native", "id")}
     return Request(store.from_builtins(orders["plan"], Plan), output, show=None, quiet=True, **told)

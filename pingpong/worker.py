@@ -56,7 +56,8 @@ def main(request: Request) -> int:
         return USAGE
     host = {"rank": environment.rank_facts(0), "facts": environment.host_facts()}
     quiet = request.quiet or not request.show or bool(start and start.rank)
-    host["absent"] = loops.prepare(request.plan, lambda sentence: None if quiet else say(sentence))
+    absent = plans.absent_all(request.plan, request.no_native)
+    host["absent"] = absent or loops.prepare(request.plan, lambda sentence: None if quiet else say(sentence))
     _initialise()
     world = MPI.COMM_WORLD
     if world.size != 2:

@@ -81,14 +81,14 @@ def _lead_loop(step: Any) -> Any:
     @numba.njit
     def loop(mpi):  # type: ignore[no-untyped-def]
         done, moves = 0, _word(mpi, OFFSETS) != 0
+        total = _word(mpi, LEAD_IN) + _word(mpi, STEPS) * _word(mpi, SAMPLES)
         for _ in range(_word(mpi, LEAD_IN)):
             if moves:
                 _move(mpi, done)
             done += 1
-            failed = step(mpi, False)
+            failed = step(mpi, done == total)  # never: but a literal would make another function to compile
             if failed:
                 return failed
-        total = done + _word(mpi, STEPS) * _word(mpi, SAMPLES)
         at = _word(mpi, STAMPS)
         _store(at, _now(mpi))
         while done < total:

@@ -167,6 +167,7 @@ def _compile(kernels: list[str], handle: int, large: bool) -> dict[str, _Code]:
     # The user's settings of numba are for other programs: some would make no code at all. They may also be a file
     # in the working folder, and modules there may have the names of numba's.
     env = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+    env["NUMBA_OPT"] = "0"  # the compiler optimises once itself, at the end
     command = [sys.executable, "-m", "pingpong.native.compiler", orders]
     folder = Path(__file__).parents[2]
     try:
