@@ -117,6 +117,18 @@ def test_one_rank_without_numba_is_enough_for_neither_to_have_native_loops(tmp_p
     assert samples(tmp_path) == {("mpi4py", 8): 60}
 
 
+def test_a_compiler_that_failed_is_not_asked_again_by_every_rank(tmp_path, run):
+    """One that hangs would otherwise cost each of them its patience."""
+    folder = tmp_path / "stand-in"
+    folder.mkdir()
+    asked = tmp_path / "asked"
+    (folder / "numba.py").write_text(f"open({str(asked)!r}, 'a').write('x')\nraise ImportError('broken')\n")
+    done = run(*QUICK, python=folder, XDG_CACHE_HOME=str(tmp_path / "cache"))
+    assert done.returncode == 0, done.stderr
+    assert "no native loop: numba could not compile them: ImportError: broken" in done.stdout
+    assert asked.read_text() == "x"
+
+
 @pytest.mark.parametrize("kind", STAND_INS)
 def test_native_loops_that_cannot_be_are_refused_before_anything_is_launched(tmp_path, run, stand_in, kind):
     reason = stand_in(kind)
