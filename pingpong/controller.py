@@ -51,7 +51,7 @@ def _compile(request: Request, handle: int) -> str | None:
 
 def _measure(request: Request, path: Path, launcher: launchers.Launcher) -> int:
     """All launches, one after the other; each is in the file when it ends, whatever becomes of the next."""
-    until = time.monotonic() + request.time_limit
+    began = time.monotonic()
     failures: list[Failure] = []
     # Signals end a launch; before and after it they must not end the report.
     with launch.deaf():
@@ -59,7 +59,7 @@ def _measure(request: Request, path: Path, launcher: launchers.Launcher) -> int:
             if request.several:
                 recorder.begin_several(path, request)
             for number in range(1, request.launches + 1):
-                ended = _launch(request, path, launcher, number, until - time.monotonic(), progress)
+                ended = _launch(request, path, launcher, number, time.monotonic() - began, progress)
                 session, failure = outcome.result(request.id, path, number, ended)
                 _quote(request, ended, failure)
                 if request.several:
@@ -78,7 +78,7 @@ def _launch(
     path: Path,
     launcher: launchers.Launcher,
     number: int,
-    time_limit: float,
+    spent: float,
     progress: Progress,
 ) -> launch.Ended:
     program = [
@@ -110,10 +110,10 @@ def _launch(
         return max(follower.patience, launch.START_LIMIT if not follower.patience else 0.0)
 
     env = dict(os.environ) | extra
-    ended = launch.launch(line, env, time_limit, alive)
+    ended = launch.launch(line, env, request.time_limit, alive, spent)
     if launch.stumbled(ended) and not follower.patience:
         say(f"{launcher.path.name} could not set itself up and started no rank; trying once more")
-        ended = launch.launch(line, env, time_limit, alive)
+        ended = launch.launch(line, env, request.time_limit, alive, spent)
     follower.close()
     return ended
 

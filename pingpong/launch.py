@@ -37,9 +37,15 @@ class Ended:
     command: list[str] = field(default_factory=list)
 
 
-def launch(command: list[str], env: dict[str, str], time_limit: float, alive: Callable[[], float | None]) -> Ended:
+def launch(
+    command: list[str],
+    env: dict[str, str],
+    time_limit: float,
+    alive: Callable[[], float | None],
+    spent: float = 0.0,
+) -> Ended:
     """Run `command` to its end. `alive()` is called every POLL seconds: it returns the patience in seconds if
-    there was a sign of life since the last call, else None.
+    there was a sign of life since the last call, else None. `spent` of the `time_limit` seconds are over already.
 
     SIGINT and SIGTERM of this process end the launch too and are reported, not raised.
     """
@@ -56,7 +62,7 @@ def launch(command: list[str], env: dict[str, str], time_limit: float, alive: Ca
             preexec_fn=_die_with_parent,
         )
         try:
-            ended.limit = _wait(process, token, time_limit, alive, received)
+            ended.limit = _wait(process, token, time_limit, alive, received, spent)
             ended.signal = received[0] if received else None
         finally:
             _end(process, token)
@@ -72,9 +78,11 @@ def _wait(
     time_limit: float,
     alive: Callable[[], float | None],
     received: list[int],
+    spent: float,
 ) -> str | None:
     """Until the process ends or a signal comes (None), or a limit is passed (the sentence that says which)."""
-    begun = sign = time.monotonic()
+    sign = time.monotonic()
+    begun = sign - spent
     patience, started, ranks_state = START_LIMIT, False, _Ranks(process.pid, token)
     while True:
         if _ended(process) or received:
