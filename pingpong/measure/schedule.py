@@ -302,7 +302,7 @@ def _trial(steps: int, sample: float) -> tuple[int, int]:
     """Lead-in and samples of a trial: after a slow sample as few as can be, after a fast one enough to settle."""
     if sample > SLOW:
         return 0, 1
-    return (max(steps, 30), 9) if sample < FAST else (steps, 3)
+    return (max(steps, 30), 9) if 0 < sample < FAST else (steps, 3)
 
 
 def _grown(steps: int, sample: float, needed: float) -> int:
