@@ -16,6 +16,7 @@ from pingpong import stats
 from pingpong.model import Point, Run, Session
 from pingpong.stats import Interval, Mode
 
+TELLING = 4  # values that have quartiles worth the name
 ALIKE = 2  # launches that make a mode: each is a settled figure, not a noisy sample
 
 
@@ -38,12 +39,13 @@ class Spread:
 class Across:
     """A point over launches: seconds per step. `within` is the spread of the visits inside a launch, as `between`.
 
-    `point` is that of the first launch; `mixed` in how many launches the visits themselves fall into modes.
+    It is absent where no launch has enough visits to tell. `point` is that of the first launch; `mixed` in how
+    many launches the visits themselves fall into modes.
     """
 
     point: Point
     step: Spread
-    within: float
+    within: float | None
     mixed: int
 
 
@@ -66,6 +68,11 @@ def groups(session: Session) -> list[list[Run]]:
         else:
             beside.append(run)
     return [runs for _, runs in found]
+
+
+def whole(runs: Sequence[Run]) -> list[Run]:
+    """The launches that figures are taken from: the complete ones, or where there are none what was measured."""
+    return [run for run in runs if run.status == "complete"] or [run for run in runs if run.points]
 
 
 def spread(values: Sequence[float]) -> Spread:
@@ -102,7 +109,7 @@ def _across(same: list[Point]) -> Across | None:
     return Across(
         point=same[0],
         step=spread([median(medians) for medians in visits]),
-        within=median(_quartiles(medians) / median(medians) for medians in visits),
+        within=_within(visits),
         mixed=sum(1 for _, summary in valid if summary.modes),
     )
 
@@ -114,6 +121,11 @@ def added(runs: Sequence[Run]) -> list[tuple[Point, float]]:
         for point, seconds in stats.added(run.points):
             found.setdefault(stats.what(point), []).append((point, seconds))
     return [(same[0][0], median(seconds for _, seconds in same)) for same in found.values()]
+
+
+def _within(visits: list[list[float]]) -> float | None:
+    told = [_quartiles(medians) / median(medians) for medians in visits if len(medians) >= TELLING]
+    return median(told) if told else None
 
 
 def headlines(runs: Sequence[Run]) -> Headlines | None:

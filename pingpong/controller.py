@@ -139,18 +139,17 @@ def _report(request: Request, path: Path, session: Session | None, failures: lis
     for run in runs:
         for sentence in complaints(run):
             say(sentence)
-    say(f"result in {path}{_missing(runs)}")
+    say(f"result in {path}{_missing(runs, request.launches)}")
     return worst([exit_code(run) for run in runs] + [failure.exit for failure in failures])
 
 
-def _missing(runs: list[Run]) -> str:
-    partial = [run for run in runs if run.status != "complete"]
-    if not partial:
+def _missing(runs: list[Run], launches: int) -> str:
+    complete = sum(run.status == "complete" for run in runs)
+    if complete == launches:
         return ""
-    visits = sum(len(p.visits) for run in partial for p in run.points)
-    return (
-        f" (partial, {visits} visits)" if len(runs) == 1 else f" ({len(partial)} of {len(runs)} launches failed)"
-    )
+    if launches > 1:
+        return f" ({complete} of {launches} launches complete)"
+    return f" (partial, {sum(len(p.visits) for run in runs for p in run.points)} visits)"
 
 
 def _keep(session: Session, path: Path, failures: list[Failure]) -> None:

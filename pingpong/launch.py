@@ -23,6 +23,7 @@ GONE = "the ranks have ended, and mpiexec hangs"
 TERMINATE, KILL = 1.5, 5.0  # seconds that mpiexec gets to clean up, then everything is killed
 POLL = 0.25
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_held: list[int] = []  # signals that came while nothing was launched
 STOPPED = "Tt"  # states of a process
 
 
@@ -233,7 +234,7 @@ def _signals() -> Iterator[list[int]]:
 
     Raising from a handler could leave a lock locked wherever it struck.
     """
-    received: list[int] = []
+    received: list[int] = list(_held)
     before = {n: signal.signal(n, lambda number, _frame: received.append(number)) for n in ENDING}
     try:
         yield received
@@ -243,8 +244,11 @@ def _signals() -> Iterator[list[int]]:
 
 @contextlib.contextmanager
 def deaf() -> Iterator[None]:
-    """Ignore the signals that end a launch: a second Ctrl-C must not interrupt the cleaning up."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in ENDING}
+    """Hold back the signals that end a launch: a second Ctrl-C must not interrupt the cleaning up.
+
+    The next launch, if there is one, ends by them.
+    """
+    before = {number: signal.signal(number, lambda number, _frame: _held.append(number)) for number in ENDING}
     try:
         yield
     finally:

@@ -70,7 +70,7 @@ def main(request: Request) -> int:
         code = rank.measure()
     except BaseException as error:
         reason = rank.note(error)
-        if isinstance(error, MPI.Exception):  # the other rank died, or the link: no bug of ours
+        if isinstance(error, MPI.Exception | MemoryError):  # the other rank, the link or the host: no bug of ours
             say(reason)
         else:
             sys.stderr.write(traceback.format_exc())

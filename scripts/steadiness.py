@@ -123,6 +123,10 @@ def report(rounds: list[dict[str, Any]]) -> Iterator[str]:
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="JSON with every round.")
 def main(osu: Path, rounds: int, output: Path) -> None:
     """Measure how steady our figures and OSU's are."""
+    if output.exists() or not output.parent.is_dir():
+        raise click.UsageError(f"{output} exists or has no folder; choose another -o")
+    if missing := [name for name in ("osu_latency", "osu_bibw") if not (osu / name).exists()]:
+        raise click.UsageError(f"there is no {missing[0]} in {osu}")
     mpi = environment.probe_mpi()
     bench = Bench(launchers.find(mpi["name"], mpi["version"], os.environ.get("PATH", "")), [8, 65536])
     session: dict[str, Any] = setup(bench, [peers.osu(osu)]) | {"rounds": []}

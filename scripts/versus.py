@@ -28,7 +28,7 @@ from peers import Figures, Peer
 
 from pingpong import across, environment, launchers, stats, store
 from pingpong.model import Point
-from pingpong.units import parse_sizes, size_text
+from pingpong.units import UnitError, parse_sizes, size_text
 
 PINGPONG = [sys.executable, "-m", "pingpong", "run", "--here"]
 # Our runs: blocks of steps as by default, and each step timed by itself as the programs do that time each trip.
@@ -168,6 +168,19 @@ def setup(bench: Bench, chosen: list[Peer]) -> dict[str, Any]:
     }
 
 
+def before(output: Path) -> dict[str, Any]:
+    """The sessions that the file has already, before anything is measured."""
+    if not output.parent.is_dir() or output.is_dir():
+        raise click.UsageError(f"{output} cannot be written: -o needs the name of a file in a folder that exists")
+    try:
+        kept = json.loads(output.read_text()) if output.exists() else {"sessions": []}
+    except ValueError:
+        kept = None
+    if not isinstance(kept, dict) or not all("pairs" in each for each in kept.get("sessions", [{}])):
+        raise click.UsageError(f"{output} is not a file of this program; choose another -o")
+    return kept
+
+
 @click.command()
 @click.option("--osu", type=click.Path(path_type=Path), help="Folder of osu_latency (OSU Micro-Benchmarks 7).")
 @click.option("--imb", type=click.Path(path_type=Path), help="The program IMB-MPI1.")
@@ -186,7 +199,10 @@ def main(sizes: str, pairs: int, seed: int, output: Path, plot: Path | None, **p
     mpi = environment.probe_mpi()
     if "error" in mpi:
         raise click.UsageError(f"no MPI library: {mpi['error']}")
-    bench = Bench(launchers.find(mpi["name"], mpi["version"], os.environ.get("PATH", "")), parse_sizes(sizes))
+    try:
+        bench = Bench(launchers.find(mpi["name"], mpi["version"], os.environ.get("PATH", "")), parse_sizes(sizes))
+    except (UnitError, launchers.LauncherError) as error:
+        raise click.UsageError(str(error)) from None
     python = Path(sys.executable)
     chosen = [
         *([peers.osu(paths["osu"])] if paths["osu"] else []),
@@ -200,7 +216,7 @@ def main(sizes: str, pairs: int, seed: int, output: Path, plot: Path | None, **p
     for command in (command for peer in chosen for command in peer.commands(bench.sizes)):
         if not (shutil.which(command[0]) and all(Path(w).exists() for w in command if w.endswith(".py"))):
             raise click.UsageError(f"there is no program {' '.join(w for w in command[:2] if '/' in w)}")
-    kept = json.loads(output.read_text()) if output.exists() else {"sessions": []}
+    kept = before(output)
     session = setup(bench, chosen) | {"seed": seed, "pairs": []}
     kept["sessions"].append(session)
     rng = random.Random(seed)

@@ -16,7 +16,7 @@ def launches(steps, loop="native", **more):
     """A session with one blocking point of 8 bytes in each launch; `steps` are its median round trips in µs."""
     made = session([])
     made.runs = [
-        run([point(size=8, loop=loop, visits=[[s * MICRO]] * 5)], launch=n, plan=plan(seed=n), **more)
+        run([point(size=8, loop=loop, visits=[[s * MICRO] * 2] * 5)], launch=n, plan=plan(seed=n), **more)
         for n, s in enumerate(steps, 1)
     ]
     return made
@@ -82,7 +82,7 @@ def test_what_python_adds_is_the_median_over_launches():
     made = launches([1, 2, 3])
     for each, extra in zip(made.runs, (4, 2, 6), strict=True):
         native = each.points[0].visits[0].seconds[0]
-        each.points.append(point(size=8, loop="mpi4py", visits=[[native + extra * MICRO]] * 5))
+        each.points.append(point(size=8, loop="mpi4py", visits=[[native + extra * MICRO] * 2] * 5))
     assert "# mpi4py adds 2.00 µs a message (blocking, 8 bytes)" in FORMS["log"](made)  # half of 4
 
 
@@ -92,10 +92,32 @@ def test_a_launch_that_failed_is_named_and_the_others_are_shown():
     made.runs[1].failure = Failure(reason="mpiexec ended with status 7", exit=1)
     text = FORMS["log"](made)
     assert "# launch 2 is partial: mpiexec ended with status 7" in text
+    assert "median over 2 of 3 launches" in text
     assert text.count(" bytes took ") == 1
     for each in made.runs:
         each.points = []
     assert "No time was measured." in FORMS["log"](made) and FORMS["table"](made)
+
+
+def test_a_launch_that_measured_a_part_takes_no_part_in_the_figures():
+    made = launches([2, 4, 900])
+    made.runs[2].status, made.runs[2].failure = "partial", Failure(reason="interrupted", exit=130)
+    text = FORMS["log"](made)
+    assert "Min latency = 1.500000 usec" in text  # half of 3, the median of 2 and 4
+    assert "# Min latency 1.000 to 2.000 usec" in text and "# launch 3 is partial: interrupted" in text
+
+
+def test_what_cannot_be_told_is_not_called_zero():
+    made = launches([2, 4])
+    for each in made.runs:
+        each.points[0].visits = each.points[0].visits[:1]
+    assert "within a launch" not in FORMS["log"](made) and "between launches" in FORMS["log"](made)
+    made.runs.pop()
+    made.runs.append(
+        made.runs[0].__class__(launch=2, source="pingpong 0.1.0", status="partial", plan=plan(seed=2))
+    )
+    text = FORMS["log"](made)
+    assert "median over 1 of 2 launches" in text and "between launches" not in text and " to " not in text
 
 
 def test_a_disturbed_launch_is_named_with_its_number():

@@ -19,10 +19,9 @@ def text(session: Session) -> str:
 
 
 def _lines(runs: list[Run]) -> list[str]:
-    measured = [run for run in runs if run.points]
-    if not measured:
+    if not any(run.points for run in runs):
         return [*log.head(runs[0]), "", *closing(runs)]
-    found = across.points(measured)
+    found = across.points(across.whole(runs))
     shown = stats.preferred([each.point for each in found])
     steps = {id(each.point): each for each in found}
 
@@ -37,7 +36,9 @@ def head(runs: list[Run]) -> list[str]:
     """The head of the first launch that measured something, which says that the figures are of several."""
     first, *rest = log.head(next((run for run in runs if run.points), runs[0]))
     source, _, method = first.partition(", ")
-    return [f"{source}, median over {len(runs)} launches, in each the {method}", *rest]
+    count = len(across.whole(runs))
+    of = f"{count} of {len(runs)}" if count < len(runs) else f"{count}"
+    return [f"{source}, median over {of} launches, in each the {method}", *rest]
 
 
 def _modes(each: Across) -> str:
@@ -52,24 +53,27 @@ def _modes(each: Across) -> str:
 
 def closing(runs: list[Run]) -> list[str]:
     """The spread, the headline with its interval, and the launches that failed."""
-    measured = [run for run in runs if run.points]
+    measured = across.whole(runs)
     found, best = across.points(measured), across.headlines(measured)
     lines = [*log.late_warnings(runs), *log.point_warnings(runs), *log.added(across.added(measured))]
-    if found:
-        within, between = (
-            100 * median(each) for each in ([e.within for e in found], [e.step.between for e in found])
-        )
-        lines.append(
-            f"# interquartile spread, median over the points: {within:.1f} % within a launch, "
-            f"{between:.1f} % between launches"
-        )
-    if best:
+    if len(measured) > 1:
+        lines += _spread(found)
+    if best and len(measured) > 1:
         lines += [_over("Max rate", best.rate, MB, "MB/sec"), _over("Min latency", best.latency, MICRO, "usec")]
     lines = ["", *lines, ""] if lines else [""]
     lines.append(log.best_line(best.rate.median, best.latency.median) if best else "No time was measured.")
     for run in runs:
         lines += [line.replace("partial result", f"launch {run.launch} is partial") for line in log.partial(run)]
     return lines
+
+
+def _spread(found: list[Across]) -> list[str]:
+    """The typical spread within a launch, where visits tell it, and between launches."""
+    within = [each.within for each in found if each.within is not None]
+    between = [each.step.between for each in found]
+    parts = [f"{100 * median(within):.1f} % within a launch"] if within else []
+    parts += [f"{100 * median(between):.1f} % between launches"] if between else []
+    return [f"# interquartile spread, median over the points: {', '.join(parts)}"] if parts else []
 
 
 def _over(what: str, figure: Spread, unit: float, name: str) -> str:
@@ -98,7 +102,7 @@ def sheets(session: Session) -> list[Sheet]:
 
 
 def _sheet(runs: list[Run]) -> Sheet:
-    found = across.points([run for run in runs if run.points])
+    found = across.points(across.whole(runs))
     made = []
     by_point = {id(each.point): each for each in found}
     for points in tables.groups([each.point for each in found]):
@@ -118,8 +122,8 @@ def _cells(each: Across) -> list[str]:
         size_text(point.size),
         time(step.median),
         f"{100 * step.interval.reach(step.median):.1f}" if step.interval else "-",
-        f"{100 * each.within:.1f}",
-        f"{100 * step.between:.1f}",
+        f"{100 * each.within:.1f}" if each.within is not None else "-",
+        f"{100 * step.between:.1f}" if len(step.values) > 1 else "-",
         time(min(step.values)),
         time(max(step.values)),
         significant(stats.bandwidth(point, step.median) / MB, 4),
