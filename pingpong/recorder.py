@@ -118,8 +118,9 @@ def claim(output: Path | None) -> Path:
         raise FileNotFoundError("the current folder no longer exists; go to another one") from None
     if output is None:
         # With the process, because jobs of an array start in the same second.
-        stamp = time.strftime("pingpong-%Y%m%d-%H%M%S")
-        output = folder / f"{stamp}-{os.getpid()}.json"
+        stamp = time.strftime(f"pingpong-%Y%m%d-%H%M%S-{os.getpid()}")
+        names = [f"{stamp}.json", *(f"{stamp}-{n}.json" for n in range(2, 100))]
+        output = next(folder / name for name in names if not (folder / name).exists())
     try:
         return _free(output)
     except OSError as error:
