@@ -14,7 +14,7 @@ from pingpong.model import Connection, Mpi, Plan, Run
 from pingpong.native import programs
 
 
-def library() -> str:
+def mpi_version() -> str:
     """Name and version of the MPI."""
     name, version = MPI.get_vendor()
     return f"{name} {'.'.join(map(str, version))}"

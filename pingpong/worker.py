@@ -50,7 +50,7 @@ LAST_WORDS = 0.3  # seconds for the launcher to pass on what was printed, before
 def main(request: Request) -> int:
     """Measure as one of two ranks and return the exit code, the same on both."""
     start = launchers.started_by(os.environ)
-    library = head.library()
+    library = head.mpi_version()
     if start and launchers.foreign(start, MPI.get_vendor()[0]):
         _refuse(start, launchers.wrong_number(start, library, 1))
         return USAGE
@@ -182,7 +182,7 @@ class _Rank:
         self._plan.pool = plans.pool_for(self._plan, [at["cache"] for at in hosts])
         for rank, at in zip(ranks, hosts, strict=True):
             crowd = Counter(r.host for r in ranks)[rank.host]
-            refused = plans.refusal(self._plan, head.library(), MPI.Get_version(), crowd, at["memory"])
+            refused = plans.refusal(self._plan, head.mpi_version(), MPI.Get_version(), crowd, at["memory"])
             if refused:
                 return refused
         self._absent = head.merged(hosts)

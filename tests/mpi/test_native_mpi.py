@@ -22,10 +22,7 @@ def absent(monkeypatch):
     return loops.prepare(plans.make(loop="native", sizes=str(SIZE)), lambda sentence: None)
 
 
-@pytest.mark.parametrize("name", names())
-def test_payload_arrives_by_calls_with_large_counts(absent, name, monkeypatch):
-    if not HAS_LARGE_COUNTS:
-        pytest.skip("this MPI has no large counts")
+def payload_arrives_by_calls_with_large_counts(absent, name, monkeypatch):
     asked, address = [], loops.address
     monkeypatch.setattr(loops, "address", lambda symbol: asked.append(symbol) or address(symbol))
     contract.test_payload_arrives_in_every_receive_buffer(name, "native", SIZE, False)
@@ -33,9 +30,14 @@ def test_payload_arrives_by_calls_with_large_counts(absent, name, monkeypatch):
     assert absent == [] and transfers and all(symbol.endswith("_c") for symbol in transfers)
 
 
-def test_an_mpi_without_large_counts_is_named_by_what_it_lacks(absent):
-    if HAS_LARGE_COUNTS:
-        pytest.skip("this MPI has large counts")
+def what_is_lacking_is_named(absent, name, _monkeypatch):
+    assert name in names()
     assert [(each.kernel, each.large) for each in absent] == [(name, True) for name in KERNELS if name in names()]
     assert absent[0].reason == "this MPI has no MPI_Send_c, MPI_Recv_c"
     assert all("MPI_Isend_c" in each.reason and "MPI_Irecv_c" in each.reason for each in absent[1:])
+
+
+@pytest.mark.parametrize("name", names())
+def test_large_counts_are_used_where_they_are_and_named_where_they_are_not(absent, name, monkeypatch):
+    check = payload_arrives_by_calls_with_large_counts if HAS_LARGE_COUNTS else what_is_lacking_is_named
+    check(absent, name, monkeypatch)
