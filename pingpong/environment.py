@@ -45,8 +45,22 @@ def rank_facts(rank: int) -> Rank:
     cpus = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     cores = [core for cpu in cpus if (core := _core(cpu))]
     return Rank(
-        rank=rank, host=socket.gethostname(), pid=os.getpid(), cpus=cpus, cores=cores, usable=usable_cpus()
+        rank=rank,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        cpus=cpus,
+        cores=cores,
+        usable=usable_cpus(),
+        machine=_read(Path("/proc/sys/kernel/random/boot_id")),
+        network=_namespace("net"),
     )
+
+
+def _namespace(kind: str) -> str | None:
+    try:
+        return str(Path(f"/proc/self/ns/{kind}").stat().st_ino)
+    except OSError:
+        return None
 
 
 def _core(cpu: int) -> str | None:

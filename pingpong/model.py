@@ -78,6 +78,7 @@ class Plan(Record):
 class Rank(Record):
     """Where a rank ran. `cpus` is its affinity mask; `usable` how many CPUs its host lets the job use.
 
+    `machine` is the same for ranks on one machine, `network` for those that see the same network interfaces.
     Of the `measured` seconds it waited `waited` for a CPU that others used; it was taken away `preempted` times.
     """
 
@@ -87,6 +88,8 @@ class Rank(Record):
     cpus: list[int] = []
     cores: list[str] = []
     usable: int | None = None
+    machine: str | None = None
+    network: str | None = None
     measured: float | None = None
     waited: float | None = None
     preempted: int | None = None
@@ -169,6 +172,17 @@ class Payload(Record):
     wrong: list[Mismatch] = []
 
 
+class Moved(Record):
+    """What the counters of each host said while a point was measured, its lead-in steps included.
+
+    By host and source: bytes sent, bytes received, packets sent, packets received. Sources that moved nothing are
+    left out. A counter that was reset in between makes a negative number. `seconds` is how long they were watched.
+    """
+
+    seconds: float
+    hosts: dict[str, dict[str, list[int]]] = {}
+
+
 class Point(Record):
     """All visits of one kernel, loop, size and parameter set. `lead` and `peer` are indices into `Run.ranks`.
 
@@ -197,19 +211,62 @@ class Point(Record):
     visits: list[Visit] = []
     printed: list[Printed] = []
     counts: dict[str, int] = {}
-    moved: dict[str, Any] = {}
+    moved: Moved | None = None
     stop: str | None = None
     payload: Payload = msgspec.field(default_factory=Payload)
     warnings: list[Warn] = []
 
 
 class Transport(Record):
-    """What was asked of MPI: the user's name for it, how it was asked, and the device that should carry it."""
+    """What was asked of MPI: the user's name for it, how it was asked, and what should carry the bytes.
+
+    `arguments` are mpiexec's, `environment` the ranks' variables. `carrier` is "shm", "net" (any interface of the
+    network), "net:eth0", "hca" (any port of an InfiniBand, Omni-Path, RoCE or EFA device), "hca:mlx5_0" or
+    "hca:mlx5_0:1"; absent if nothing was asked of the wire.
+    """
 
     name: str
     arguments: list[str] = []
     environment: dict[str, str] = {}
     carrier: str | None = None
+
+
+class Source(Record):
+    """Counters of a host: of a network interface ("eth0") or of a port of an HCA ("mlx5_0:1").
+
+    `kind` is "net", "loopback" or "hca". What it moves is moved by the sources `over` too: a bond's members, a
+    VLAN's parent, the port that IPoIB lies on. `speed` is the link's in bytes/s for each direction, absent where
+    there is no link, as with a virtual interface.
+    """
+
+    name: str
+    kind: str
+    over: list[str] = []
+    speed: float | None = None
+    driver: str | None = None
+
+
+class Watched(Record):
+    """The counters of a host around a run.
+
+    `idle` is what moved before anything was measured, by source: bytes sent, bytes received, packets sent, packets
+    received, each a second. `errors` is how much error counters grew during the run, by "source counter".
+    `saturated` names sources whose counters stood at their largest value.
+    """
+
+    host: str
+    sources: list[Source] = []
+    idle: dict[str, list[float]] = {}
+    errors: dict[str, int] = {}
+    saturated: list[str] = []
+
+
+class Said(Record):
+    """What MPI itself said about the wire: the switch that made it speak, its words, and the devices it named."""
+
+    by: str
+    text: str
+    names: list[str] = []
 
 
 class Run(Record):
@@ -221,7 +278,8 @@ class Run(Record):
     started: str | None = None
     plan: Plan | None = None
     transport: Transport | None = None
-    evidence: list[dict[str, Any]] = []
+    evidence: list[Watched] = []
+    said: list[Said] = []
     mpi: Mpi | None = None
     clock: Clock | None = None
     ranks: list[Rank] = []

@@ -13,6 +13,7 @@ from pingpong.model import (
     Connection,
     Failure,
     Mismatch,
+    Moved,
     Payload,
     Printed,
     Rank,
@@ -35,7 +36,7 @@ def everything():
         first=9e-6,
         params={"window": 64},
         counts={"sent": 5},
-        moved={"eth0": {"bytes": 12}},
+        moved=Moved(seconds=2.5, hosts={"n1": {"eth0": [9000, 9100, 12, 13]}}),
         payload=Payload(checked=1, wrong=[Mismatch(rank=1, visit=2, slot=0, byte=7, expected=1, found=2)]),
         warnings=[Warn(code="harness", text="the harness costs much")],
     )
