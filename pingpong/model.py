@@ -40,10 +40,14 @@ class Warn(Record):
 
 
 class Failure(Record):
-    """Why a launch did not complete. `exit` is the design's exit code; `output` the telling lines, if any."""
+    """Why a launch did not complete. `exit` is the design's exit code; `output` the telling lines, if any.
+
+    `hint` says what to do about it, where that is known.
+    """
 
     reason: str
     exit: int
+    hint: str | None = None
     command: list[str] = []
     output: list[str] = []
 

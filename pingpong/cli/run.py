@@ -1,57 +1,26 @@
-"""The command line: parse, call, print. Heavy imports happen inside the command that needs them."""
+"""`pingpong run`: from its options to a request, and from a session to what is printed."""
 
-import functools
 import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
-from pingpong import __version__
-from pingpong.say import open_streams, say
+from pingpong.cli.options import text_options
 from pingpong.say import show as show_text
-from pingpong.units import SIZE_HELP, UnitError, parse_percentiles
+from pingpong.units import SIZE_HELP, UnitError
 
 if TYPE_CHECKING:
     from pingpong.model import Session
 
-FORMATS = ("log", "table", "csv", "json", "markdown")  # texts.FORMS, which this must not import for --help
-ROWS_ONLY = ("csv", "json")
-PERCENTILES = "50,90,99,99.9"
-USAGE = 2
-
-
-def main(args: list[str] | None = None) -> int:
-    """Run the command line and return its exit code; never raises for what a user did."""
-    open_streams()
-    try:
-        code = cli.main(args, prog_name="pingpong", standalone_mode=False)
-    except click.ClickException as error:
-        say(error.format_message().rstrip("."))
-        return error.exit_code
-    except (click.exceptions.Abort, KeyboardInterrupt):
-        say("interrupted (Ctrl-C); nothing was measured")
-        return 130
-    except OSError as error:
-        show_text("")  # if it was stdout that has no room, say so in the usual words
-        say(f"{error.filename or 'cannot go on'}: {error.strerror or error}")
-        return 1
-    return code if isinstance(code, int) else 0
-
-
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, prog_name="pingpong", message="%(prog)s %(version)s")
-def cli() -> None:
-    """Measure what a message between MPI ranks costs.
-
-    \b
-    pingpong run                      two ranks on this machine, launched for you
-    mpiexec -n 2 pingpong run         the ranks that mpiexec started
-    pingpong show FILE                print a result again
-    """
+# The options that say what is measured, as opposed to where and how it is started and shown.
+MEASURED = (
+    "kernels", "sizes", "perturb", "loop", "samples", "steps", "cache", "lead_in", "seconds", "classic", "seed",
+)  # fmt: skip
 
 
 def _positive(_context: click.Context, _parameter: click.Parameter, value: float | None) -> float | None:
@@ -70,41 +39,7 @@ def _words(_context: click.Context, _parameter: click.Parameter, value: str) -> 
     return words
 
 
-def _percentiles(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[float, ...]:
-    try:
-        return () if value is None else tuple(parse_percentiles(value))
-    except UnitError as error:
-        hint = "write a list like 50,99.9, or --percentiles alone at the end"
-        raise click.BadParameter(f"{error}; {hint}") from None
-
-
-def _text_options(command: Callable[..., int]) -> Callable[..., int]:
-    """The options of what is printed, alike for `run` and `show`; `command` gets the keywords of texts.Options."""
-
-    @click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="log", show_default=True)
-    @click.option(
-        "--percentiles",
-        is_flag=False,
-        flag_value=PERCENTILES,
-        metavar="[LIST]",
-        callback=_percentiles,
-        help=f"Also percentiles of the samples of each point; without a LIST {PERCENTILES}.",
-    )
-    @click.option(
-        "--histogram",
-        is_flag=True,
-        help=f"Also a histogram of the samples of each point; not with {' and '.join(ROWS_ONLY)}.",
-    )
-    @functools.wraps(command)
-    def gathered(form: str, percentiles: tuple[float, ...], histogram: bool, **rest: Any) -> int:
-        if histogram and form in ROWS_ONLY:
-            raise click.UsageError(f"--histogram is a drawing, and -f {form} has rows only: leave one of them out")
-        return command(text={"form": form, "percentiles": percentiles, "histogram": histogram}, **rest)
-
-    return gathered
-
-
-@cli.command()
+@click.command()
 @click.option("-k", "--kernels", multiple=True, metavar="NAMES", help="Kernels, comma-separated; default: all.")
 @click.option("-m", "--sizes", default="8:8M", show_default=True, help=f"Message sizes in bytes: {SIZE_HELP}.")
 @click.option("--perturb", type=click.IntRange(1), help="Also each size this many bytes smaller and larger.")
@@ -131,10 +66,28 @@ def _text_options(command: Callable[..., int]) -> Callable[..., int]:
     "-D", "--seconds", type=float, callback=_positive, help="One kernel and size for SECONDS, a line a second."
 )
 @click.option(
-    "--launches", type=click.IntRange(1), default=1, help="Whole launches, one after the other, in one file."
+    "--launches",
+    type=click.IntRange(1),
+    default=1,
+    help="Whole launches, one after the other, of each transport in turn.",
 )
 @click.option("--classic", is_flag=True, help="The old log's method: one timed pass a size, no lead-in.")
-@_text_options
+@text_options
+@click.option(
+    "-t",
+    "--transport",
+    "asked",
+    multiple=True,
+    metavar="NAME",
+    help="A transport to measure, such as tcp@eth0 (see pingpong transports), or raw flags: 'mine=--mca …'.",
+)
+@click.option("--all-available", is_flag=True, help="All transports that pingpong transports calls available.")
+@click.option("--hosts", metavar="LIST", help="Two hosts, comma-separated; default: the batch system's, or here.")
+@click.option("--hostfile", type=click.Path(path_type=Path), help="The hosts in a file, one a line.")
+@click.option(
+    "--require", type=click.Choice(("confirmed",)), help="Exit with 3 unless each transport's wire is confirmed."
+)
+@click.option("--dry-run", is_flag=True, help="Print the command lines and start nothing.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Result file; default: a new one here.")
 @click.option(
     "--mpiexec-args",
@@ -190,18 +143,48 @@ def run(text: dict[str, Any], output: Path | None, here: bool | None, worker: st
     asked["time_limit"] = options["time_limit"] or max(3600.0, 2 * watch)
     if watch > asked["time_limit"]:
         raise click.UsageError(f"-D {watch:g} is longer than --time-limit {asked['time_limit']:g}")
-    if watch and asked["launches"] > 1:
-        raise click.UsageError("-D watches one launch: leave out --launches")
+    if watch and (asked["launches"] > 1 or options["all_available"] or len(options["asked"]) > 1):
+        raise click.UsageError("-D watches one launch: leave out --launches, and all transports but one")
+    asked |= {name: options[name] for name in ("all_available", "require", "dry_run")}
+    asked |= {"asked": list(options["asked"]), "hosts": _hosts(options["hosts"], options["hostfile"])}
+    asked["words"] = _words_of(click.get_current_context(), MEASURED)
+    if asked["require"] and not (asked["asked"] or asked["all_available"]):
+        raise click.UsageError("--require confirmed needs a transport to confirm: add -t")
     request = Request(plan, output, command, show=_Printer(text), **asked)
     if here if here is not None else launchers.started_by(os.environ) is not None:
         from pingpong import worker as rank
 
-        if request.several:
-            raise click.UsageError("--launches starts mpiexec itself: leave out mpiexec or srun")
+        starting = {"--launches": request.launches > 1, "-t": request.asked, "--hosts": request.hosts}
+        starting |= {"--all-available": request.all_available, "--dry-run": request.dry_run}
+        for flag, given in starting.items():
+            if given:
+                raise click.UsageError(f"{flag} starts mpiexec itself: leave out mpiexec or srun")
         return rank.main(request)
     from pingpong import controller
 
     return controller.run(request)
+
+
+def _hosts(names: str | None, file: Path | None) -> list[str]:
+    from pingpong import hosts
+
+    if names and file:
+        raise click.UsageError("--hosts and --hostfile exclude each other")
+    try:
+        return hosts.named(names) if names else hosts.listed(file) if file else []
+    except hosts.HostsError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _words_of(context: click.Context, names: Sequence[str]) -> list[str]:
+    """The options among `names` that the user typed, as words of a command line."""
+    typed: list[str] = []
+    for option in context.command.params:
+        if option.name in names and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE:
+            value = context.params[option.name]
+            for each in value if isinstance(value, tuple) else (value,):
+                typed += [option.opts[0]] if each is True else [option.opts[0], str(each)]
+    return typed
 
 
 class _Printer:
@@ -226,36 +209,3 @@ class _Printer:
         lines, self._next = texts.log.more(run, self._next)
         self._printed.append(lines)
         show_text(lines)
-
-
-@cli.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@_text_options
-def show(file: Path, text: dict[str, Any]) -> int:
-    """Print a result FILE as `pingpong run` printed it, or in another form.
-
-    Reads the file of a run that is still going or was killed, too.
-    """
-    from pingpong import store, texts
-
-    try:
-        session = store.load(file)
-    except store.FormatError as error:
-        raise click.UsageError(str(error)) from None
-    except OSError as error:
-        raise click.UsageError(f"cannot read {file}: {error.strerror}") from None
-    if not session.runs:
-        raise click.UsageError(f"{file} has no run in it: nothing was measured")
-    show_text(texts.text(session, texts.Options(**text)))
-    return 0
-
-
-@cli.command()
-def kernels() -> None:
-    """List the kernels."""
-    from pingpong.kernels import KERNELS, names
-
-    click.echo(f"{'kernel':15}{'legs':>5}{'messages':>10}{'directions':>12}  time        section of the log")
-    for kernel in (KERNELS[name] for name in names()):
-        counts = f"{kernel.legs:5}{kernel.messages:10}{kernel.directions:12}"
-        click.echo(f"{kernel.name:15}{counts}  {kernel.time:11} {kernel.title}")
