@@ -38,6 +38,12 @@ from mpi4py import MPI
 names = MPI.COMM_WORLD.gather(socket.gethostname())
 if names: print(*names)
 """
+TEN_MEGABYTES = """
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+buffer = bytearray(10_000_000)
+world.Send(buffer, 1) if world.rank == 0 else world.Recv(buffer, 0)
+"""
 
 
 def run(*words, **popen):
@@ -229,6 +235,17 @@ def test_mpiexec_needs_only_the_hosts(lab, launcher):
     assert (done.returncode, done.stdout) == (0, "nodeA nodeB\n"), done.stderr
 
 
+def test_messages_between_the_hosts_take_a_cable_and_not_shared_memory(lab, launcher):
+    def received():
+        said = lab.run("nodeB", ["sh", "-c", "cat /sys/class/net/[ei]*/statistics/rx_bytes"])
+        return sum(map(int, said.stdout.split()))
+
+    before = received()
+    done = lab.run("nodeA", [launcher.path, *hosts(launcher), "-n", "2", sys.executable, "-c", TEN_MEGABYTES])
+    assert done.returncode == 0, done.stderr
+    assert received() - before >= 10_000_000
+
+
 # Processes
 
 
@@ -342,3 +359,13 @@ def test_wrong_use_shows_the_commands(words):
     code, said, error = run(*words)
     assert (code, said) == (2, "")
     assert "lab shell" in error
+
+
+def test_without_the_rights_tests_are_skipped_or_fail_where_the_lab_is_required(lab):
+    test = f"{__file__}::test_names_are_known"
+    command = ["unshare", "--user", sys.executable, "-m", "pytest", "-p", "no:cacheprovider", test]  # no user mapped
+    for required, said in ("", "2 skipped"), ("required", "2 errors"):
+        env = os.environ | {"PINGPONG_LAB": required}
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+        assert said in done.stdout
+        assert "lab: this system does not let you make a user namespace" in done.stdout
