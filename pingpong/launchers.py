@@ -67,7 +67,8 @@ def started_by(env: Mapping[str, str]) -> Start | None:
     if "PMI_RANK" in env:
         # Hydra gives its ranks a local id, also where it has srun start its proxies.
         by_srun = in_step and "MPI_LOCALRANKID" not in env
-        intel = any(name.startswith(("I_MPI_HYDRA", "HYDRA_BSTRAP")) for name in env)
+        # Not by settings such as I_MPI_HYDRA_BOOTSTRAP: a site may always set them, whichever MPI is used.
+        intel = any(name.startswith(("I_MPI_HYDRA_UUID", "HYDRA_BSTRAP")) for name in env)
         name = "srun (PMI)" if by_srun else "Intel MPI mpiexec" if intel else "MPICH mpiexec"
         return Start(name, _int(env, "PMI_RANK"), _int(env, "PMI_SIZE"))
     if "PMIX_RANK" in env:

@@ -54,6 +54,7 @@ SRUN_PMI2 = STEP | {"PMI_FD": "12", "PMI_RANK": "0", "PMI_SIZE": "2", "PMI_JOBID
         (STEP | INTEL, Start("Intel MPI mpiexec", 0, 2)),
         # a setting of Intel's mpiexec that a site's module may always set
         (SRUN_PMI2 | {"I_MPI_HYDRA_BOOTSTRAP": "slurm"}, Start("srun (PMI)", 0, 2)),
+        (MPICH | {"I_MPI_HYDRA_BOOTSTRAP": "ssh"}, Start("MPICH mpiexec", 0, 2)),
     ],
 )
 def test_the_launcher_is_told_from_the_environment(env, start):
