@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,9 +10,6 @@ from pathlib import Path
 from pingpong import temporary
 
 STOPPED = "Tt"  # states of a process
-FAREWELL = 6  # seconds that a daemon has after its rank gave up
-_DAEMONS = ("prted", "orted", "hydra_pmi_proxy", "pmi_proxy")
-_REMEMBERED = "shared-memory-"
 
 
 def carrying(token: str) -> list[int]:
@@ -55,15 +51,6 @@ def kill(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
-def remember_shared_memory() -> None:
-    """Note which segments this process has open: if it is killed, nobody else knows their names."""
-    folder = temporary.own()
-    if folder:
-        with contextlib.suppress(OSError):
-            names = "\n".join(map(str, shared_memory([os.getpid()])))
-            (folder / f"{_REMEMBERED}{os.getpid()}").write_text(names)
-
-
 def shared_memory(pids: list[int]) -> set[Path]:
     """Segments that processes would leave behind if they were killed, in memory until somebody looks."""
     found = set()
@@ -76,32 +63,9 @@ def shared_memory(pids: list[int]) -> set[Path]:
     return found
 
 
-def end_daemon() -> None:
-    """See to it that the launcher's daemon which started this rank ends soon after it.
-
-    A daemon whose mpiexec cannot be reached any more would wait for it for ever. It gets the time to say goodbye.
-    """
-    daemon = os.getppid()
-    with contextlib.suppress(OSError, IndexError):
-        name, _, rest = Path(f"/proc/{daemon}/stat").read_text().partition("(")[2].rpartition(")")
-        if name not in _DAEMONS:
-            return
-        since = rest.split()[19]  # when it started: its number may be another's by then
-        # A name has no spaces here, so what cut counts are the fields of proc(5).
-        same = f'[ "$(cut -d" " -f22 /proc/{daemon}/stat)" = {since} ]'
-        script = f"sleep {FAREWELL}; {same} && kill {daemon}; sleep 2; {same} && kill -9 {daemon}"
-        nowhere = subprocess.DEVNULL
-        command = ["sh", "-c", script]
-        subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True)
-
-
-def clean(token: str, also: Iterable[Path] = ()) -> None:
-    """When a launch is over: remove its segments, `also` and those remembered, and its temporary folder."""
-    found = set(also)
-    with contextlib.suppress(OSError):
-        for note in temporary.folder(token).glob(_REMEMBERED + "*"):
-            found |= {Path(name) for name in note.read_text().splitlines()}
-    for path in found:
+def clean(token: str, shared: Iterable[Path]) -> None:
+    """When a launch is over: remove segments of its processes, and its temporary folder."""
+    for path in shared:
         with contextlib.suppress(OSError):
             path.unlink()
     temporary.remove(token)

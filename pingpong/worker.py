@@ -22,9 +22,10 @@ from typing import Any
 
 import mpi4py
 
-from pingpong import environment, launchers, plans, processes, recorder, relay, store, temporary
+from pingpong import environment, launchers, plans, recorder, relay, store, temporary
 from pingpong.evidence.meter import Elsewhere, Meter
 from pingpong.exits import FAILED, SIGNALLED, TIMED_OUT, USAGE, complaints, exit_code
+from pingpong.guard import Guard
 from pingpong.measure.schedule import Schedule
 from pingpong.model import Connection, Failure, Point, Rank, Session, Watched
 from pingpong.request import Request
@@ -57,6 +58,7 @@ def main(request: Request) -> int:
         _refuse(start, launchers.wrong_number(start, library, 1))
         return USAGE
     temporary.settle()
+    guard = Guard()
     if request.hosts and not launchers.places(request.mpiexec_args):
         environment.bind((start and start.rank) or 0)
     place = environment.rank_facts(0)
@@ -71,7 +73,7 @@ def main(request: Request) -> int:
             _refuse(start, launchers.wrong_number(start, library, world.size))
         _finalise()
         return USAGE
-    processes.remember_shared_memory()
+    guard.watch_shared_memory()
     rank = _Rank(request, start, host)
     try:
         code = rank.measure()
@@ -86,15 +88,10 @@ def main(request: Request) -> int:
         world.Abort(FAILED)  # without it the other rank would wait for ever
         os._exit(FAILED)  # some Aborts return
     _finalise()
-    _depart(request)
+    guard.release()
+    if request.machine != environment.identity() and (token := os.environ.get(temporary.TOKEN)):
+        temporary.remove(token)  # on the other host the one who launched this does so
     return code
-
-
-def _depart(request: Request) -> None:
-    """Leave nothing on a host where the one who launched this cannot clean up."""
-    token = os.environ.get(temporary.TOKEN)
-    if token and request.machine != environment.identity():
-        processes.clean(token)
 
 
 def _refuse(start: launchers.Start | None, sentence: str) -> None:
@@ -298,7 +295,6 @@ class _Rank:
         return reason
 
     def _expired(self, sentence: str) -> None:
-        processes.end_daemon()
         self._leave(Failure(reason=sentence, exit=TIMED_OUT))
 
     def _signalled(self, number: int, _frame: Any) -> None:
@@ -306,7 +302,6 @@ class _Rank:
         self._leave(Failure(reason=f"ended by {name}", exit=SIGNALLED + number))
 
     def _leave(self, failure: Failure) -> None:
-        _depart(self._request)
         with contextlib.suppress(OSError):
             if self._recorder:
                 self._recorder.leave(failure)

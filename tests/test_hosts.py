@@ -36,7 +36,7 @@ def test_a_host_file_that_cannot_be_used(tmp_path):
     (tmp_path / "empty").write_text("# nobody\n")
     with pytest.raises(HostsError, match="empty names no host"):
         hosts.listed(tmp_path / "empty")
-    with pytest.raises(HostsError, match="cannot read the host file .*gone"):
+    with pytest.raises(HostsError, match=r"cannot read the host file .*gone"):
         hosts.listed(tmp_path / "gone")
 
 

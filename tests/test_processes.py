@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pingpong import processes, temporary
+from pingpong import guard, processes, temporary
 
 SLEEP = [sys.executable, "-c", "import time; print(1, flush=True); time.sleep(60)"]
 
@@ -17,6 +17,13 @@ def started(token, command=SLEEP):
     child = subprocess.Popen(command, stdout=subprocess.PIPE, env=dict(os.environ) | {temporary.TOKEN: token})
     child.stdout.readline()
     return child
+
+
+def wait_until(true, seconds=5):
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_a_sweep_ends_the_processes_of_one_launch_and_no_others():
@@ -31,23 +38,25 @@ def test_a_sweep_ends_the_processes_of_one_launch_and_no_others():
         mine.kill()
 
 
-def test_a_sweep_removes_shared_memory_also_of_those_who_were_killed_before():
-    """One rank has a segment open when it is swept; another noted its own and was killed long ago."""
+def test_shared_memory_is_removed_of_those_that_are_swept_and_of_those_that_were_killed():
+    """One rank has a segment open when it is swept; another one's guard removes what it left."""
     open_one, remembered = (Path(f"/dev/shm/pingpong-test-{os.getpid()}-{n}") for n in (1, 2))
-    hold = "import mmap, sys, time\nf = open(sys.argv[1], 'w+b'); f.truncate(4096); m = mmap.mmap(f.fileno(), 4096)\n"
+    hold = (
+        "import mmap, sys, time\nf = open(sys.argv[1], 'w+b'); f.truncate(4096); m = mmap.mmap(f.fileno(), 4096)\n"
+    )
     keep = hold + "print(1, flush=True); time.sleep(60)"
-    note = hold + "from pingpong import processes; processes.remember_shared_memory(); print(1, flush=True)"
+    note = hold + "from pingpong.guard import Guard; Guard().watch_shared_memory(); print(1, flush=True)"
     note += "; time.sleep(60)"
     try:
         living = started("held", [sys.executable, "-c", keep, str(open_one)])
         killed = started("held", [sys.executable, "-c", note, str(remembered)])
         killed.kill()
         killed.wait()
-        folder = temporary.folder("held")
-        assert open_one.exists() and remembered.exists() and folder.is_dir()
+        wait_until(lambda: not remembered.exists() and not temporary.folder("held").exists())
+        assert open_one.exists()
         processes.sweep("held")
         assert living.wait(5) == -9
-        assert not open_one.exists() and not remembered.exists() and not folder.exists()
+        assert not open_one.exists()
     finally:
         for path in (open_one, remembered):
             path.unlink(missing_ok=True)
@@ -74,7 +83,7 @@ def test_a_rank_gets_a_folder_for_temporary_files_whether_or_not_tmpdir_is_there
 
 def test_a_daemon_that_lost_its_mpiexec_ends_after_its_rank(tmp_path):
     """A program with the name of a launcher's daemon, whose child gives up as a rank does."""
-    daemon, rank = tmp_path / "prted", "from pingpong import processes; processes.end_daemon()"
+    daemon, rank = tmp_path / "prted", "from pingpong.guard import Guard; Guard()"
     daemon.symlink_to("/bin/bash")
     # Bash renames nothing: the process has the name of the link that was started.
     script = f"{sys.executable} -c '{rank}'; echo done; while :; do sleep 0.1; done"
@@ -82,4 +91,4 @@ def test_a_daemon_that_lost_its_mpiexec_ends_after_its_rank(tmp_path):
     assert process.stdout.readline() == b"done\n"
     time.sleep(0.5)
     assert process.poll() is None, "it must have the time to tell its mpiexec"
-    assert process.wait(processes.FAREWELL + 10) < 0
+    assert process.wait(guard.FAREWELL + 10) < 0

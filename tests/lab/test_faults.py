@@ -20,7 +20,9 @@ pytestmark = [pytest.mark.lab, pytest.mark.faults]
 PINGPONG = [sys.executable, "-m", "pingpong"]
 MEASURE = ["run", "-k", "blocking", "-m", "8:64K:x8", "-n", "10000000", "-o", "r.json"]
 HOSTS = ["nodeA", "nodeB"]
-LIMIT = 40.0  # seconds in which all must be over: the ranks wait 6 s and more, mpiexec and the sweep take their time
+LIMIT = (
+    40.0  # seconds in which all must be over: the ranks wait 6 s and more, mpiexec and the sweep take their time
+)
 DAEMONS = ("prted", "orted", "hydra_pmi_proxy")
 
 
