@@ -1,0 +1,1 @@
+"""What moved, and what that proves."""
