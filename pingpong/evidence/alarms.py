@@ -10,7 +10,7 @@ from pingpong.units import amount, duration, printable, size_text
 
 TOO_FAST = 0.5e-6  # seconds: no message passes between two hosts in less
 OUTAGE, LONGER = 1.0, 1000.0  # seconds, and medians, that a sample took at least
-RETRANSMITS = 1e-3  # of the packets sent
+RETRANSMITS = 0.01  # of the packets sent
 BEYOND = 1.02  # times a link's speed
 # Grow wherever a link is loaded; worth knowing beside a bandwidth, and nothing is broken.
 WAITS = ("port_xmit_wait",)

@@ -70,25 +70,28 @@ def carriers(case: Case, host: Host) -> dict[str, float]:
     return {name: size for name, size in moved.items() if size > NOTICED * 2 * case.each.least}
 
 
-def observed(case: Case) -> str:
-    """The carriers by name; by host, where hosts differ."""
-    texts = {host.name: _on(case, host) for host in case.hosts}
+def observed(case: Case, proven: str | None = None) -> str:
+    """The carriers by name; by host, where hosts differ. Only those of the carrier that is `proven`, if one is."""
+    texts = {host.name: _on(case, host, proven) for host in case.hosts}
     if len(set(texts.values())) == 1:
         return next(iter(texts.values()))
     return ", ".join(f"{text} on {printable(host)}" for host, text in texts.items()) or UNKNOWN
 
 
-def _on(case: Case, host: Host) -> str:
+def _on(case: Case, host: Host, proven: str | None) -> str:
     if back := host.went_back():
         return f"{UNKNOWN} ({listed(back)} reset)"
     found = carriers(case, host)
+    if proven:
+        names = asked(case, host, proven)
+        found = {name: moved for name, moved in found.items() if name in names} or found
     if not found:
         if host.saturated or host.blind:
             return UNKNOWN
         return MEMORY if case.one_machine else NOTHING
-    full = [name for name, moved in found.items() if moved >= ENOUGH * 2 * case.each.payload]
-    names = " + ".join(sorted(map(printable, full or found)))
-    return names if full or len(found) == 1 else f"{names} {STRIPED}"
+    full = [name for name, moved in found.items() if moved >= ENOUGH * 2 * case.each.least]
+    text = " + ".join(sorted(map(printable, full or found)))
+    return text if full or len(found) == 1 else f"{text} {STRIPED}"
 
 
 def shares(case: Case) -> str:

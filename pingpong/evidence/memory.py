@@ -1,40 +1,42 @@
 """The verdict on shared memory, which no counter counts: what stood still, and what MPI said."""
 
-from pingpong.evidence.amounts import WAYS
+from pingpong.evidence.amounts import WAYS, Flow
 from pingpong.evidence.case import ENOUGH, NOTICED, Case, Verdict, listed
-from pingpong.model import Said
 from pingpong.units import amount, printable
 
 
 def verdict(case: Case) -> tuple[Verdict, str]:
     """Verdict and reason for the carrier "shm"."""
-    want, (most, where) = case.each, _most(case)
-    if most >= ENOUGH * want.least:
-        return "contradicted", f"{where} {amount(most)}, the payload is {amount(want.payload)}"
-    if most > NOTICED * want.least:
-        return "unverifiable", f"{where} {amount(most)} of a payload of {amount(want.payload)}"
+    flow, where = _most(case)
+    if flow.above > NOTICED * case.each.least:
+        text = f"{where} {amount(flow.bytes)}, the payload is {amount(case.each.payload)}"
+        return "contradicted" if _explains(case, flow) else "unverifiable", text
     if not case.one_machine:
         return "unverifiable", "the ranks are on two machines, and no counter moved the payload"
     word = next((said for said in case.said if "shm" in said.names), None)
-    if word and case.watched_both:
-        return "confirmed", ""
     if word:
-        return "confirmed", f"no counters were read; {printable(word.by)} says so"
-    if doubt := _doubt(case):
-        return "unverifiable", doubt
+        return "confirmed", "" if case.watched_both else f"no counters were read; {printable(word.by)} says so"
+    doubt = _doubt(case)
     ports = [source.name for host in case.hosts for source in host.sources if source.kind == "hca"]
-    return "confirmed", f"no counter moved; inside {listed(ports)} none would have to" if ports else ""
+    limit = f"no counter moved; inside {listed(ports)} none would have to" if ports else ""
+    return ("unverifiable", doubt) if doubt else ("confirmed", limit)
 
 
-def _most(case: Case) -> tuple[float, str]:
+def _most(case: Case) -> tuple[Flow, str]:
+    """The source and direction that moved most, as the beginning of a sentence."""
     moved = [
-        (flows[name].above, f"{printable(host.name)}: {printable(name)} {WAYS[way]}")
+        (own[name], f"{printable(host.name)}: {printable(name)} {WAYS[way]}")
         for host in case.hosts
         for way in (0, 1)
-        for flows in [host.own(way)]
+        for own in [host.own(way)]
         for name in case.joins(host)
     ]
-    return max(moved, default=(0.0, ""))
+    return max(moved, key=lambda each: each[0].above, default=(Flow(), ""))
+
+
+def _explains(case: Case, flow: Flow) -> bool:
+    """Whether it is the messages that went there, and not something else that began in between."""
+    return ENOUGH * case.each.least <= flow.above <= case.each.most(flow.packets) + flow.idle / 2
 
 
 def _doubt(case: Case) -> str:

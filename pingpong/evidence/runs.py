@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from pingpong.evidence import memory, wire
 from pingpong.evidence.amounts import Expected, expected, hosts, pair
-from pingpong.evidence.case import NOTICED, STRIPED, UNKNOWN, WORST, Case, Finding, observed, shares
+from pingpong.evidence.case import MEMORY, NOTICED, STRIPED, UNKNOWN, WORST, Case, Finding, observed, shares
 from pingpong.model import Point, Run
 from pingpong.units import size_text
 
@@ -17,11 +17,14 @@ def of_point(run: Run, point: Point) -> Finding:
 
 
 def _judge(case: Case, carrier: str | None) -> Finding:
-    seen = observed(case)
     if carrier is None:
+        seen = observed(case)
         return Finding("observed", seen, shares(case) if STRIPED in seen else "")
-    verdict, reason = memory.verdict(case) if carrier == "shm" else wire.verdict(case, carrier)
-    return Finding(verdict, seen, reason)
+    if carrier == "shm":
+        verdict, reason = memory.verdict(case)
+        return Finding(verdict, MEMORY if verdict == "confirmed" else observed(case), reason)
+    verdict, reason = wire.verdict(case, carrier)
+    return Finding(verdict, observed(case, carrier if verdict == "confirmed" else None), reason)
 
 
 def of_run(run: Run) -> Finding:
