@@ -95,5 +95,5 @@ def note(run: Run, told: list[Told]) -> None:
         found = each.waited
         rank.measured, rank.waited, rank.preempted = found.elapsed / 1e9, found.waited / 1e9, found.preempted
     for at, each in zip(run.evidence, told, strict=False):  # one host, or two
-        at.errors, at.saturated = each.errors, each.saturated
+        at.errors, at.saturated, at.total, at.seconds = each.errors, each.saturated, each.total, each.seconds
     run.warnings += placement.disturbances(run.ranks)

@@ -61,11 +61,16 @@ class Meter(Protocol):
 
 
 class Told(NamedTuple):
-    """What a rank knows when it has measured: its waiting for a CPU, how error counters grew, which are full."""
+    """What a rank knows when it has measured: its waiting for a CPU, how error counters grew, which are full.
+
+    `total` is what moved by source in the `seconds` from the first visit to the last.
+    """
 
     waited: Waiting
     errors: dict[str, int]
     saturated: list[str]
+    total: dict[str, list[int]]
+    seconds: float
 
 
 class PairLink:
@@ -121,6 +126,9 @@ class End:
         self._comm, self._control, self._other = comm, control, other
         self._buffers, self._watch = buffers, watch
         self._meters = meters
+        self._span: list[
+            tuple[float, list[int]]
+        ] = []  # when the first visit began and the last ended; counters then
         self._me = comm.Get_rank()
         self._began = waiting.so_far()
         self._stack = ExitStack()
@@ -153,20 +161,30 @@ class End:
             return self._buffers.first_wrong(opened.point.size, len(opened.into), opened.offsets)
         return payload.first_wrong(opened.into, self._other, visit)
 
-    def _run(self, opened: _Opened, end: int, block: Block) -> list[int]:
+    def _run(self, opened: _Opened, end: int, block: Block, number: int) -> list[int]:
         """Make the steps of a visit; returns what the counters of this end say has moved meanwhile."""
         before = self._meters[end].read()
+        if number and not self._span:
+            self._span = [(time.monotonic(), before)] * 2
         try:
             opened.loops[end](block)
         except MPI.Exception as error:
             point = opened.point
             error.add_note(f"(in {point.kernel}, {point.loop} loop, {size_text(point.size)} bytes)")
             raise
-        return [b - a for a, b in zip(before, self._meters[end].read(), strict=True)]
+        opened.link.meet()  # what was sent last has arrived, and so has left
+        after = self._meters[end].read()
+        if number:  # not a trial
+            self._span[1] = time.monotonic(), after
+        return [b - a for a, b in zip(before, after, strict=True)]
 
     def _tell(self, end: int) -> Told:
         meter = self._meters[end]
-        return Told(waiting.so_far().since(self._began), meter.errors(), meter.saturated())
+        (since, first), (until, last) = self._span or [(0.0, []), (0.0, [])]
+        moved = [b - a for a, b in zip(first, last, strict=True)]
+        total = {n: moved[4 * i : 4 * i + 4] for i, n in enumerate(meter.names) if any(moved[4 * i : 4 * i + 4])}
+        waited = waiting.so_far().since(self._began)
+        return Told(waited, meter.errors(), meter.saturated(), total, until - since)
 
     def _close(self) -> None:
         self._stack.close()
@@ -194,14 +212,14 @@ class Lead(End):
         opened = self._opened[index]
         block = self._block(opened, order, self.tick)
         began = time.monotonic()
-        here = self._run(opened, 0, block)
+        here = self._run(opened, 0, block, number)
         seconds = time.monotonic() - began
         wrong = [_mismatch(self._me, number, self._first_wrong(opened, number))]
         numbers = np.empty(_REPORT + 4 * len(self._meters[1].names), np.int64)
         self._control.Recv([numbers, MPI.INT64_T], self._other, REPORT)
         report = numbers.tolist()
         wrong.append(_mismatch(self._other, number, tuple(report[1:_REPORT]) if report[0] else None))
-        if number:  # not a trial
+        if number:
             self._note_moved(opened.point, seconds, here, report[_REPORT:])
         return block.seconds(), [w for w in wrong if w]
 
@@ -252,7 +270,7 @@ class Peer(End):
                 return order.first
 
     def _visit(self, opened: _Opened, number: int, block: Block) -> None:
-        moved = self._run(opened, 1, block)
+        moved = self._run(opened, 1, block, number)
         wrong = self._first_wrong(opened, number)
         report = np.array([*([1, *wrong] if wrong else [0] * _REPORT), *moved], np.int64)
         self._control.Send([report, MPI.INT64_T], self._other, REPORT)
