@@ -7,7 +7,7 @@ not carry the launch's token, so that nobody waits for it, and leaves at once if
 import contextlib
 import os
 import subprocess
-from collections.abc import Iterable
+import time
 from pathlib import Path
 
 from pingpong import processes, temporary
@@ -16,11 +16,9 @@ FAREWELL = 6  # seconds that a launcher's daemon has to tell its mpiexec that th
 # Daemons that wait for ever for an mpiexec that they cannot reach any more.
 _DAEMONS = ("prted", "orted", "hydra_pmi_proxy", "pmi_proxy")
 _SCRIPT = f"""
-while IFS= read -r line; do
-  [ "$line" = done ] && exit
-  set -- "$@" "$line"
-done
-rm -rf -- "$@"
+read -r word && [ "$word" = done ] && exit
+[ -n "$folder" ] && rm -rf -- "$folder"
+{processes.REMOVE_SEGMENTS}
 # A process number may be another's by then: what has not started at the same time is not the daemon.
 same() {{ [ -n "$daemon" ] && [ "$(cut -d" " -f22 "/proc/$daemon/stat")" = "$since" ]; }}
 same && sleep {FAREWELL} && same && kill "$daemon" && sleep 2 && same && kill -9 "$daemon"
@@ -33,29 +31,21 @@ class Guard:
     def __init__(self) -> None:
         daemon, since = _daemon() or ("", "")
         env = {name: value for name, value in os.environ.items() if name != temporary.TOKEN}
+        env |= {"daemon": daemon, "since": since, "folder": str(temporary.own() or ""), "began": str(time.time())}
         self._process = subprocess.Popen(
             ["sh", "-c", _SCRIPT, "guard"],
-            env=env | {"daemon": daemon, "since": since},
+            env=env,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        folder = temporary.own()
-        self._tell([str(folder)] if folder else [])
-
-    def watch_shared_memory(self) -> None:
-        """Remove the segments that this rank has open now, if it does not get to do so itself."""
-        self._tell(map(str, processes.shared_memory([os.getpid()])))
 
     def release(self) -> None:
         """All is well: nothing is left to remove."""
-        self._tell(["done"])
-
-    def _tell(self, lines: Iterable[str]) -> None:
         assert self._process.stdin
         with contextlib.suppress(OSError):
-            os.write(self._process.stdin.fileno(), "".join(f"{line}\n" for line in lines).encode())
+            os.write(self._process.stdin.fileno(), b"done\n")
 
 
 def _daemon() -> tuple[str, str] | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pingpong import relay, temporary
-from pingpong.processes import STOPPED, carrying, clean, is_rank, kill, shared_memory, state
+from pingpong.processes import STOPPED, carrying, clean, is_rank, kill, state
 
 START_LIMIT = 90.0  # seconds until the first sign of life: a rank gives up after 60 and says where
 GRACE = 2.0  # seconds beyond what the ranks' own watchdogs wait
@@ -61,6 +61,7 @@ def launch(
     patience in seconds if there was a sign of life, else None. SIGINT and SIGTERM of this process end the launch
     too and are reported, not raised.
     """
+    began = time.time()
     token = uuid.uuid4().hex[:16]
     ended = Ended(-1, b"", command=command, token=token)
     folder = temporary.make(token)
@@ -80,7 +81,7 @@ def launch(
             ended.limit = _wait(process, token, limit, lambda: alive(heard.more()), received)
             ended.signal = received[0] if received else None
         finally:
-            _end(process, token)
+            _end(process, token, began)
         alive(heard.more())
         ended.status = process.returncode
         output.seek(0)
@@ -165,10 +166,9 @@ class _Ranks:
         return None
 
 
-def _end(process: "subprocess.Popen[bytes]", token: str) -> None:
+def _end(process: "subprocess.Popen[bytes]", token: str, began: float) -> None:
     """End the process if it runs, and whatever it started here: politely, then for sure."""
     deadline = time.monotonic() + KILL
-    shared = shared_memory(carrying(token))
     if process.poll() is None:
         _signal_group(process.pid, signal.SIGTERM)
         # A stopped rank cannot act on what mpiexec passes on; woken up, it would go on measuring.
@@ -189,7 +189,7 @@ def _end(process: "subprocess.Popen[bytes]", token: str) -> None:
         time.sleep(0.02)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(1.0)
-    clean(token, shared)
+    clean(token, began)
 
 
 def _signal_group(pid: int, number: int) -> None:

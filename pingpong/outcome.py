@@ -72,6 +72,8 @@ def _cause(ended: launch.Ended) -> str:
     said = re.search(rb"signal:?\s*(\d+)", ended.output, re.IGNORECASE)
     if said:
         return f"a rank was ended by {_signal_name(int(said[1]))}"
+    if b"process manager error" in ended.output:  # all that Hydra says across hosts
+        return f"mpiexec ended with status {ended.status}: it lost a rank or a daemon"
     return f"mpiexec ended with status {ended.status}"
 
 
@@ -92,6 +94,7 @@ def _merged(said: Failure | None, seen: Failure | None) -> Failure | None:
         seen.reason = next(iter(_own(seen.output)), seen.reason)
     if said is None or seen is None:
         return said or seen
-    if said.exit <= SIGNALLED and seen.reason.startswith("mpiexec ended"):
+    after_all = seen.reason == launch.GONE or seen.reason.startswith("mpiexec ended")
+    if said.exit <= SIGNALLED and after_all:
         return Failure(reason=said.reason, exit=said.exit, command=seen.command, output=seen.output)
     return seen

@@ -3,13 +3,23 @@
 import contextlib
 import os
 import signal
+import subprocess
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 from pingpong import temporary
 
 STOPPED = "Tt"  # states of a process
+# Segments by which MPIs share memory stay when the last process that had one open was killed. They are the launch's
+# if this user has made them since it `began`, and forgotten if nobody has them open.
+_SEGMENTS = ("mpich_shm_", "sm_segment.", "vader_segment.", "ucx_shm_posix_", "Intel_MPI_", "psm2_shm", "psm3_shm")
+_NAMED = " -o ".join(f"-name '{name}*'" for name in _SEGMENTS)
+REMOVE_SEGMENTS = f"""
+find /dev/shm -maxdepth 1 -type f -user "$(id -u)" -newermt "@$began" '(' {_NAMED} ')' |
+while IFS= read -r file; do
+  grep -qsF "$file" /proc/[0-9]*/maps || rm -f -- "$file"
+done
+"""
 
 
 def carrying(token: str) -> list[int]:
@@ -51,31 +61,19 @@ def kill(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
-def shared_memory(pids: list[int]) -> set[Path]:
-    """Segments that processes would leave behind if they were killed, in memory until somebody looks."""
-    found = set()
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            for line in Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines():
-                path = line.partition("/")[2]
-                if path.startswith("dev/shm/") and not path.endswith("(deleted)"):
-                    found.add(Path("/" + path))
-    return found
-
-
-def clean(token: str, shared: Iterable[Path]) -> None:
-    """When a launch is over: remove segments of its processes, and its temporary folder."""
-    for path in shared:
-        with contextlib.suppress(OSError):
-            path.unlink()
+def clean(token: str, since: float) -> None:
+    """When a launch that began at the time `since` is over: remove its segments, and its temporary folder."""
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        env = dict(os.environ) | {"began": str(since)}
+        subprocess.run(["sh", "-c", REMOVE_SEGMENTS], env=env, stderr=subprocess.DEVNULL, timeout=10, check=False)
     temporary.remove(token)
 
 
 def sweep(token: str) -> None:
     """End whatever a launch left running on this host, and remove what it left lying."""
-    shared, until = shared_memory(carrying(token)), time.monotonic() + 1.0
+    until = time.monotonic() + 1.0
     while (left := carrying(token)) and time.monotonic() < until:
         for pid in left:
             kill(pid, signal.SIGKILL)
         time.sleep(0.02)
-    clean(token, shared)
+    temporary.remove(token)  # the guards of its ranks see to the rest

@@ -73,7 +73,6 @@ def main(request: Request) -> int:
             _refuse(start, launchers.wrong_number(start, library, world.size))
         _finalise()
         return USAGE
-    guard.watch_shared_memory()
     rank = _Rank(request, start, host)
     try:
         code = rank.measure()

@@ -38,28 +38,40 @@ def test_a_sweep_ends_the_processes_of_one_launch_and_no_others():
         mine.kill()
 
 
-def test_shared_memory_is_removed_of_those_that_are_swept_and_of_those_that_were_killed():
-    """One rank has a segment open when it is swept; another one's guard removes what it left."""
-    open_one, remembered = (Path(f"/dev/shm/pingpong-test-{os.getpid()}-{n}") for n in (1, 2))
+def test_a_guard_removes_what_a_killed_rank_leaves_and_nothing_that_somebody_uses():
+    """Segments by the names that MPICH gives them: of this rank, of another process, and one from before."""
+    mine, used, old = (Path(f"/dev/shm/mpich_shm_test{os.getpid()}_{n}") for n in range(3))
     hold = (
         "import mmap, sys, time\nf = open(sys.argv[1], 'w+b'); f.truncate(4096); m = mmap.mmap(f.fileno(), 4096)\n"
     )
     keep = hold + "print(1, flush=True); time.sleep(60)"
-    note = hold + "from pingpong.guard import Guard; Guard().watch_shared_memory(); print(1, flush=True)"
-    note += "; time.sleep(60)"
+    guarded = "from pingpong.guard import Guard; g = Guard()\n" + keep
+    old.touch()
+    time.sleep(0.1)
     try:
-        living = started("held", [sys.executable, "-c", keep, str(open_one)])
-        killed = started("held", [sys.executable, "-c", note, str(remembered)])
-        killed.kill()
-        killed.wait()
-        wait_until(lambda: not remembered.exists() and not temporary.folder("held").exists())
-        assert open_one.exists()
-        processes.sweep("held")
-        assert living.wait(5) == -9
-        assert not open_one.exists()
+        other = started("another", [sys.executable, "-c", keep, str(used)])
+        rank = started("held", [sys.executable, "-c", guarded, str(mine)])
+        assert mine.exists() and temporary.folder("held").is_dir()
+        rank.kill()
+        rank.wait()
+        wait_until(lambda: not mine.exists() and not temporary.folder("held").exists())
+        assert used.exists() and old.exists()
     finally:
-        for path in (open_one, remembered):
+        other.kill()
+        for path in (mine, used, old):
             path.unlink(missing_ok=True)
+
+
+def test_a_rank_that_ends_well_is_left_alone_by_its_guard(tmp_path):
+    code = "from pingpong.guard import Guard; g = Guard(); print(g._process.pid, flush=True); g.release(); input()"
+    env = dict(os.environ) | {temporary.TOKEN: "kept", "TMPDIR": str(tmp_path)}
+    rank = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, text=True
+    )
+    guard_pid = int(rank.stdout.readline())
+    wait_until(lambda: processes.state(guard_pid) in "ZX")
+    assert (tmp_path / "pingpong-kept").is_dir()
+    rank.communicate("\n")
 
 
 @pytest.mark.parametrize("there", [True, False])

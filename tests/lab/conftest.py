@@ -143,6 +143,8 @@ class Lab:
         for host in HOSTS:
             for process in self.processes(host):
                 self.kill(process.pid)
+            for name in self.shm(host):
+                self.path(host, f"/dev/shm/{name}").unlink(missing_ok=True)
         for undo in list(self._undo.values()):
             undo()
         self._undo.clear()

@@ -18,7 +18,8 @@ from pingpong import store, transports
 pytestmark = [pytest.mark.lab, pytest.mark.faults]
 
 PINGPONG = [sys.executable, "-m", "pingpong"]
-MEASURE = ["run", "-k", "blocking", "-m", "8:64K:x8", "-n", "10000000", "-o", "r.json"]
+MEASURE = ["run", "-o", "r.json", "-k", "blocking"]
+FOR_EVER = ["-m", "8:64K:x8", "-n", "10000000"]
 HOSTS = ["nodeA", "nodeB"]
 LIMIT = (
     40.0  # seconds in which all must be over: the ranks wait 6 s and more, mpiexec and the sweep take their time
@@ -29,9 +30,9 @@ DAEMONS = ("prted", "orted", "hydra_pmi_proxy")
 class Job:
     """A measurement over ib0 in the background, started by `pingpong run` or by a hand-typed mpiexec."""
 
-    def __init__(self, lab, launcher, folder, by_hand):
+    def __init__(self, lab, launcher, folder, by_hand, what=FOR_EVER):
         self.lab, self.folder, self.by_hand = lab, folder, by_hand
-        command, self.env = [*PINGPONG, *MEASURE], {}
+        command, self.env = [*PINGPONG, *MEASURE, *what], {}
         if by_hand:
             here = transports.Here(launcher.family.name, launcher.version, launcher.path, 2)
             asked = transports.resolve("tcp@ib0", here)
@@ -48,7 +49,7 @@ class Job:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and self.process.poll() is None:
             path = self.folder / "r.json"
-            if path.exists() and path.read_bytes().count(b'{"visit"') >= 50:
+            if path.exists() and path.read_bytes().count(b'{"visit"') >= 10:
                 return self
             time.sleep(0.1)
         raise AssertionError(f"no visits: {self.said()}")
@@ -97,7 +98,7 @@ class Job:
 
     def partial(self):
         (run,) = store.load(self.folder / "r.json").runs
-        assert run.status == "partial" and sum(len(point.visits) for point in run.points) >= 50
+        assert run.status == "partial" and sum(len(point.visits) for point in run.points) >= 10
         return run
 
 
@@ -140,7 +141,7 @@ def test_a_rank_is_killed(job, lab, rank):
     run = job.partial()
     assert code == 1 or (job.by_hand and code != 0)
     if not job.by_hand:
-        assert "SIGKILL" in run.failure.reason or "MPI error" in run.failure.reason
+        assert any(word in run.failure.reason for word in ("SIGKILL", "MPI error", "lost a rank"))
         assert "result in" in said
 
 
@@ -162,12 +163,16 @@ def test_a_rank_is_stopped(job, lab, rank):
     assert "nothing moved" in said or "nothing moves" in said
 
 
-def test_the_launchers_daemon_is_killed(job, lab):
+@pytest.mark.parametrize("by_hand", [False, True], ids=["launched", "mpiexec"])
+def test_the_launchers_daemon_is_killed(lab, launcher, tmp_path, by_hand):
+    """Open MPI ends the ranks, once with exit code 0; with MPICH they may go on to their end."""
+    job = Job(lab, launcher, tmp_path, by_hand, ["-m", "8", "-D", "10"]).wait_for_visits()
     lab.kill(job.daemon())
-    code, _ = job.end()
-    if not job.by_hand:
-        assert code != 0
-    assert store.load(job.folder / "r.json").runs[0].points[0].visits
+    code, said = job.end()
+    (run,) = store.load(job.folder / "r.json").runs
+    assert run.points[0].visits
+    if not by_hand:
+        assert code == 1 and ("ended" in said or "MPI error" in said)
 
 
 def test_mpiexec_is_killed(job, lab):
@@ -192,7 +197,7 @@ def test_both_links_go_down(job, lab):
         job.process.kill()
     else:
         code, said = job.end()
-        assert code == 124 and "nothing moved for" in said
+        assert code == 124 and "nothing moved for" in said, said
     job.partial()
 
 
