@@ -13,7 +13,7 @@ def verdict(case: Case) -> tuple[Verdict, str]:
         return "contradicted" if _explains(case, flow) else "unverifiable", text
     if not case.one_machine:
         return "unverifiable", "the ranks are on two machines, and no counter moved the payload"
-    word = next((said for said in case.said if "shm" in said.names), None)
+    word = next((said for said in case.said if said.names == ["shm"]), None)
     if word:
         return "confirmed", "" if case.watched_both else f"no counters were read; {printable(word.by)} says so"
     doubt = _doubt(case)
