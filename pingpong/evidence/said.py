@@ -124,7 +124,7 @@ def _intel(text: str) -> Iterator[Said]:
     """`I_MPI_DEBUG`: libfabric's provider and the NICs, also where every byte goes through shared memory."""
     for provider in re.findall(r"libfabric provider: (\S+)", text):
         yield _said("I_MPI_DEBUG", f"libfabric provider {provider}", [provider])
-    pinning = re.search(r"NIC pinning on.*?Pin nic(.*?)(?:=====|\Z)", text, re.DOTALL)
-    nics = re.findall(r"startup\(\): \d+\s+\d+\s+(\S+)", pinning[1]) if pinning else []
+    table = re.search(r"Pin nic[^\n]*\n((?:.*startup\(\): \d+\s+\d+\s+\S+[ ]*(?:\n|\Z))+)", text)
+    nics = re.findall(r"(\S+)[ ]*$", table[1], re.MULTILINE) if table else []
     if nics:
         yield _said("I_MPI_DEBUG", f"NICs {' '.join(sorted(set(nics)))}", nics)
