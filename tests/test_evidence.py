@@ -284,7 +284,7 @@ def test_between_networks_of_one_machine_standing_still_proves_nothing():
     for rank in containers.ranks:
         rank.machine = "one"
     found = evidence.of_point(containers, made)
-    assert (found.verdict, found.observed) == ("unverifiable", "shared memory")
+    assert (found.verdict, found.observed) == ("unverifiable", "nothing moved")
 
 
 def test_an_hca_between_ranks_of_one_host_may_count_nothing():

@@ -101,7 +101,8 @@ def _beyond_speed(run: Run, point: Point) -> Warn | None:
     rate = point.size * point.messages * point.steps / median(times) / point.directions
     for host in case.hosts:
         names = carriers(case, host)
-        speeds = [s.speed for s in host.sources if s.name in {*names, *host.below(names)} and s.speed]
+        stack = {*names, *host.below(names)}
+        speeds = [source.speed for source in host.sources if source.name in stack and source.speed]
         if speeds and rate > BEYOND * sum(speeds):
             links = f"the links of {listed(list(names))} on host {printable(host.name)}"
             text = (

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from pingpong.evidence import memory, wire
 from pingpong.evidence.amounts import Expected, expected, hosts, pair
-from pingpong.evidence.case import MEMORY, NOTICED, STRIPED, UNKNOWN, WORST, Case, Finding, observed, shares
+from pingpong.evidence.case import MEMORY, NOTICED, UNKNOWN, WORST, Case, Finding, observed, shares
 from pingpong.model import Point, Run
 from pingpong.units import size_text
 
@@ -19,7 +19,7 @@ def of_point(run: Run, point: Point) -> Finding:
 def _judge(case: Case, carrier: str | None) -> Finding:
     if carrier is None:
         seen = observed(case)
-        return Finding("observed", seen, shares(case) if STRIPED in seen else "")
+        return Finding("observed", seen, memory.limit(case) if seen == MEMORY else shares(case))
     if carrier == "shm":
         verdict, reason = memory.verdict(case)
         return Finding(verdict, MEMORY if verdict == "confirmed" else observed(case), reason)
