@@ -3,8 +3,8 @@
 from statistics import median
 
 from pingpong.evidence.amounts import one_machine, pair
-from pingpong.evidence.case import STRIPED, carriers, listed
-from pingpong.evidence.runs import case_of, of_run
+from pingpong.evidence.case import STRIPED, carriers, listed, observed, shares
+from pingpong.evidence.runs import case_of, spans
 from pingpong.model import Point, Run, Warn
 from pingpong.units import amount, duration, printable, size_text
 
@@ -41,11 +41,13 @@ def _same_machine(run: Run) -> Warn | None:
 
 
 def _striped(run: Run) -> Warn | None:
-    finding = of_run(run)
-    if STRIPED not in finding.observed:
+    cases = [(point.size, case_of(run, point)) for point in run.points]
+    found = [(size, case) for size, case in cases if case and STRIPED in observed(case)]
+    if not found:
         return None
-    figures = f": {finding.reason}" if finding.verdict == "observed" and finding.reason else ""
-    text = f"messages were spread over several interfaces, {finding.observed}{figures}"
+    largest, case = max(found, key=lambda each: each[0])
+    sizes = spans([size for size, _ in found], [point.size for point in run.points])
+    text = f"{sizes}: messages were spread over several carriers ({shares(case)} at {size_text(largest)})"
     return Warn(code="striped", text=text)
 
 
@@ -99,7 +101,8 @@ def _beyond_speed(run: Run, point: Point) -> Warn | None:
     rate = point.size * point.messages * point.steps / median(times) / point.directions
     for host in case.hosts:
         names = carriers(case, host)
-        speeds = [s.speed for s in host.sources if s.name in {*names, *host.below(names)} and s.speed]
+        stack = {*names, *host.below(names)}
+        speeds = [source.speed for source in host.sources if source.name in stack and source.speed]
         if speeds and rate > BEYOND * sum(speeds):
             links = f"the links of {listed(list(names))} on host {printable(host.name)}"
             text = (

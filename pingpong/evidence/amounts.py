@@ -5,6 +5,7 @@ Bytes and packets, by host, source and direction. Why the constants are what the
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from pingpong.model import Point, Rank, Run, Source
 
@@ -91,7 +92,11 @@ def total(flows: Iterable[Flow]) -> Flow:
 
 @dataclass(frozen=True)
 class Host:
-    """What the counters of one host said. `flows` are by direction and source; `blind` ports count no bytes."""
+    """What the counters of one host said. `blind` ports count no bytes.
+
+    `flows` are by direction and source; sources that stood still, now and when idle, are left out (nodes have
+    hundreds of virtual interfaces).
+    """
 
     name: str
     sources: list[Source]
@@ -101,7 +106,7 @@ class Host:
 
     def above(self, names: Iterable[str]) -> set[str]:
         """What lies on these sources, directly or not."""
-        return _reach(names, {s.name: [u.name for u in self.sources if s.name in u.over] for s in self.sources})
+        return _reach(names, self._uppers)
 
     def below(self, names: Iterable[str]) -> set[str]:
         """What these sources lie on, directly or not."""
@@ -110,24 +115,35 @@ class Host:
     def kind(self, name: str) -> str:
         return next((s.kind for s in self.sources if s.name == name), "net")
 
-    def own(self, way: int) -> dict[str, Flow]:
-        """What each source moved that no source above it moved: a port without the IPoIB interface on it.
+    @cached_property
+    def _uppers(self) -> dict[str, list[str]]:
+        """By source what lies directly on it."""
+        found: dict[str, list[str]] = {}
+        for source in self.sources:
+            for name in source.over:
+                found.setdefault(name, []).append(source.name)
+        return found
+
+    @cached_property
+    def own(self) -> tuple[dict[str, Flow], dict[str, Flow]]:
+        """By direction, what each source moved that none above it moved: a port without the IPoIB interface on it.
 
         What several members carry for one bond is split as their counters are. Each packet from above may have got
         the headers of the layer below.
         """
-        flows = self.flows[way]
+        return self._own(self.flows[SENT]), self._own(self.flows[RECEIVED])
+
+    def _own(self, flows: dict[str, Flow]) -> dict[str, Flow]:
+        over = {source.name: source.over for source in self.sources}
         result = {}
-        for source in self.sources:
-            own = flows.get(source.name, Flow())
-            for upper in (u for u in self.sources if source.name in u.over and u.name in flows):
-                beside = total(flows.get(name, Flow()) for name in upper.over).bytes
-                share = flows.get(source.name, Flow()).bytes / beside if beside > 0 else 0.0
-                moved = flows[upper.name]
-                own = own.plus(moved, -share).plus(Flow(bytes=PER_PACKET * moved.packets), -share)
-            result[source.name] = Flow(
-                *(max(0.0, n) for n in (own.bytes, own.packets, own.idle, own.idle_packets))
-            )
+        for name, flow in flows.items():
+            own = flow
+            for upper in (u for u in self._uppers.get(name, []) if u in flows):
+                beside = total(flows.get(member, Flow()) for member in over[upper]).bytes
+                share = flow.bytes / beside if beside > 0 else 0.0
+                headers = Flow(bytes=PER_PACKET * flows[upper].packets)
+                own = own.plus(flows[upper], -share).plus(headers, -share)
+            result[name] = Flow(*(max(0.0, n) for n in (own.bytes, own.packets, own.idle, own.idle_packets)))
         return result
 
     def went_back(self) -> list[str]:
@@ -154,13 +170,14 @@ def hosts(run: Run, names: Sequence[str], moved: dict[str, dict[str, list[int]]]
             continue
         numbers, idle = moved.get(name, {}), watched.idle if watched else {}
         known = watched.sources if watched else []
-        sources = [*known, *(_guessed(n) for n in numbers if n not in {s.name for s in known})]
-        counted = [s.name for s in sources if s.kind != "hca" or s.name in idle or s.name in numbers]
+        names_known = {source.name for source in known}
+        sources = [*known, *(_guessed(n) for n in numbers if n not in names_known)]
+        active = [s.name for s in sources if s.name in numbers or any(idle.get(s.name, ()))]
         flows = tuple(
-            {n: _flow(numbers.get(n, [0] * 4), idle.get(n, [0.0] * 4), seconds, way) for n in counted}
+            {n: _flow(numbers.get(n, [0] * 4), idle.get(n, [0.0] * 4), seconds, way) for n in active}
             for way in (SENT, RECEIVED)
         )
-        blind = [s.name for s in sources if s.name not in counted]
+        blind = [s.name for s in sources if s.kind == "hca" and s.name not in idle and s.name not in numbers]
         found.append(Host(name, sources, (flows[0], flows[1]), watched.saturated if watched else [], blind))
     return found
 

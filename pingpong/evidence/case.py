@@ -59,14 +59,17 @@ class Case:
         """The sources that could carry a message between the two ranks: no loopback leaves its host."""
         return [s.name for s in host.sources if self.one_host or s.kind != "loopback"]
 
+    def active(self, host: Host) -> list[str]:
+        """Those of them that moved anything."""
+        return [name for name in self.joins(host) if name in host.flows[0]]
+
 
 # What moved
 
 
 def carriers(case: Case, host: Host) -> dict[str, float]:
     """By source the bytes above idle that no source on it moved, both directions together, without mere noise."""
-    own = host.own(0), host.own(1)
-    moved = {name: sum(max(0.0, flows[name].above) for flows in own) for name in case.joins(host)}
+    moved = {name: sum(max(0.0, flows[name].above) for flows in host.own) for name in case.active(host)}
     return {name: size for name, size in moved.items() if size > NOTICED * 2 * case.each.least}
 
 
@@ -88,15 +91,15 @@ def _on(case: Case, host: Host, proven: str | None) -> str:
     if not found:
         if host.saturated or host.blind:
             return UNKNOWN
-        return MEMORY if case.one_machine else NOTHING
+        return MEMORY if case.one_host else NOTHING
     full = [name for name, moved in found.items() if moved >= ENOUGH * 2 * case.each.least]
     text = " + ".join(sorted(map(printable, full or found)))
     return text if full or len(found) == 1 else f"{text} {STRIPED}"
 
 
 def shares(case: Case) -> str:
-    """Of striped messages on the first host: "eth0 52 %, ib0 48 %"."""
-    found = carriers(case, case.hosts[0]) if case.hosts else {}
+    """Of striped messages on the first host: "eth0 52 %, ib0 48 %"; "" where they are not."""
+    found = carriers(case, case.hosts[0]) if STRIPED in observed(case) else {}
     everything = sum(found.values())
     return ", ".join(f"{printable(name)} {100 * found[name] / everything:.0f} %" for name in sorted(found))
 
@@ -123,7 +126,7 @@ def asked(case: Case, host: Host, carrier: str) -> list[str]:
 
 
 def others(case: Case, host: Host, carrier: str) -> list[str]:
-    """The sources that are not of the carrier's stack.
+    """The sources at work that are not of the carrier's stack.
 
     An IPoIB interface is in the stack of nothing but itself: what it moves is no native traffic of its port, and
     what its port moves besides is none of its own.
@@ -133,4 +136,4 @@ def others(case: Case, host: Host, carrier: str) -> list[str]:
     stack = {*names, *below}
     if not carrier.startswith("hca"):
         stack = {*names, *host.above(names), *(name for name in below if host.kind(name) != "hca")}
-    return [name for name in case.joins(host) if name not in stack]
+    return [name for name in case.active(host) if name not in stack]

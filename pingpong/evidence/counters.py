@@ -78,7 +78,7 @@ class Reader:
         self._dev = _open(proc / "self/net/dev")
         self._places = {name.encode(): FIELDS * place for place, name in enumerate(nets)}
         self._files: list[tuple[list[int], int]] = []  # of each further number: what to add up, and its unit
-        self.names = nets
+        self.names = [*nets]
         for source in sources:
             if source.kind == "hca":
                 self._open_port(source, sys)

@@ -13,13 +13,17 @@ def verdict(case: Case) -> tuple[Verdict, str]:
         return "contradicted" if _explains(case, flow) else "unverifiable", text
     if not case.one_machine:
         return "unverifiable", "the ranks are on two machines, and no counter moved the payload"
-    word = next((said for said in case.said if "shm" in said.names), None)
+    word = next((said for said in case.said if said.names == ["shm"]), None)
     if word:
         return "confirmed", "" if case.watched_both else f"no counters were read; {printable(word.by)} says so"
     doubt = _doubt(case)
+    return ("unverifiable", doubt) if doubt else ("confirmed", limit(case))
+
+
+def limit(case: Case) -> str:
+    """What counters that stand still do not tell from shared memory."""
     ports = [source.name for host in case.hosts for source in host.sources if source.kind == "hca"]
-    limit = f"no counter moved; inside {listed(ports)} none would have to" if ports else ""
-    return ("unverifiable", doubt) if doubt else ("confirmed", limit)
+    return f"no counter moved; inside {listed(ports)} none would have to" if ports else ""
 
 
 def _most(case: Case) -> tuple[Flow, str]:
@@ -28,8 +32,8 @@ def _most(case: Case) -> tuple[Flow, str]:
         (own[name], f"{printable(host.name)}: {printable(name)} {WAYS[way]}")
         for host in case.hosts
         for way in (0, 1)
-        for own in [host.own(way)]
-        for name in case.joins(host)
+        for own in [host.own[way]]
+        for name in case.active(host)
     ]
     return max(moved, key=lambda each: each[0].above, default=(Flow(), ""))
 

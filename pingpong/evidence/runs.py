@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from pingpong.evidence import memory, wire
 from pingpong.evidence.amounts import Expected, expected, hosts, pair
-from pingpong.evidence.case import MEMORY, NOTICED, STRIPED, UNKNOWN, WORST, Case, Finding, observed, shares
+from pingpong.evidence.case import MEMORY, NOTICED, UNKNOWN, WORST, Case, Finding, observed, shares
 from pingpong.model import Point, Run
 from pingpong.units import size_text
 
@@ -19,7 +19,7 @@ def of_point(run: Run, point: Point) -> Finding:
 def _judge(case: Case, carrier: str | None) -> Finding:
     if carrier is None:
         seen = observed(case)
-        return Finding("observed", seen, shares(case) if STRIPED in seen else "")
+        return Finding("observed", seen, memory.limit(case) if seen == MEMORY else shares(case))
     if carrier == "shm":
         verdict, reason = memory.verdict(case)
         return Finding(verdict, MEMORY if verdict == "confirmed" else observed(case), reason)
@@ -105,23 +105,23 @@ def _reason(worse: list[tuple[Point, str]], sizes: list[int]) -> str:
     if len({reason for _, reason in told}) == 1 and len(told) == len(sizes):
         return reason
     if len(told) == 1:
-        return f"at {size_text(size)} {reason}"
-    return f"{_spans([size for size, _ in told], sizes)}; at {size_text(size)} {reason}"
+        return f"at {size_text(size)}: {reason}"
+    return f"{spans([size for size, _ in told], sizes)}, as at {size_text(size)}: {reason}"
 
 
-def _spans(chosen: list[int], every: list[int]) -> str:
+def spans(chosen: list[int], every: list[int]) -> str:
     """Of the sizes of a run, which are chosen: "8 to 4K, 1M", or "all sizes"."""
     order, wanted = sorted(set(every)), set(chosen)
     if wanted == set(order):
         return "all sizes"
-    spans: list[list[int]] = []
+    found: list[list[int]] = []
     for before, size in zip([None, *order], order, strict=False):
-        if size in wanted:
-            if spans and spans[-1][-1] == before:
-                spans[-1].append(size)
-            else:
-                spans.append([size])
-    return ", ".join(size_text(s[0]) if len(s) == 1 else f"{size_text(s[0])} to {size_text(s[-1])}" for s in spans)
+        if size in wanted and found and found[-1][-1] == before:
+            found[-1].append(size)
+        elif size in wanted:
+            found.append([size])
+    ends = [dict.fromkeys((size_text(span[0]), size_text(span[-1]))) for span in found]
+    return ", ".join(" to ".join(each) for each in ends)
 
 
 def _ranges(seen: Iterable[tuple[int, str]]) -> str:
@@ -133,4 +133,4 @@ def _ranges(seen: Iterable[tuple[int, str]]) -> str:
     if len(by_text) == 1:
         return next(iter(by_text))
     every = [size for size, _ in pairs]
-    return ", ".join(f"{text} ({_spans(sizes, every)})" for text, sizes in by_text.items())
+    return ", ".join(f"{text} ({spans(sizes, every)})" for text, sizes in by_text.items())
