@@ -138,7 +138,6 @@ def names_in(files: Iterable[Path]) -> set[str]:
             content = path.read_bytes()
         except OSError:
             continue
-        # A whole string each: between two zeros.
-        words = re.findall(rb"(?<=\0)(?:MPIR_CVAR|MPIR_PARAM|MPICH|I_MPI|HYDRA)_[A-Z0-9_]+(?=\0)", content)
+        words = re.findall(rb"(?:MPIR_CVAR|MPIR_PARAM|MPICH|I_MPI|HYDRA)_[A-Z0-9_]+", content)
         found |= {word.decode() for word in words}
     return found

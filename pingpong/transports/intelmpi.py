@@ -7,7 +7,7 @@ memory; between hosts I_MPI_FABRICS=shm is silently something else, so that is r
 from collections.abc import Callable
 
 from pingpong.transports import needs, ofi, ucx
-from pingpong.transports.base import Asked, Flags, Here, Way, absent
+from pingpong.transports.base import Asked, Flags, Here, TransportError, Way, absent
 
 
 def _default(_asked: Asked, _here: Here) -> Flags:
@@ -25,6 +25,10 @@ def _shm(more: dict[str, str]) -> Callable[[Asked, Here], Flags]:
 def _ofi(provider: str | None = None) -> Callable[[Asked, Here], Flags]:
     def flags(asked: Asked, here: Here) -> Flags:
         wanted = provider or asked.detail
+        if wanted and ";" in wanted:
+            raise TransportError(
+                f"Intel MPI puts layers on a provider itself: write ofi:{wanted.partition(';')[0]}"
+            )
         chosen = ofi.choose(wanted, asked, here)
         # I_MPI_OFI_PROVIDER is stronger than FI_PROVIDER, and may be set where the user does not know of it.
         named = {"I_MPI_OFI_PROVIDER": wanted, "FI_PROVIDER": wanted} if wanted else {}
@@ -35,8 +39,11 @@ def _ofi(provider: str | None = None) -> Callable[[Asked, Here], Flags]:
 
 def _ucx(asked: Asked, here: Here) -> Flags:
     """Provider mlx, which wants an adapter whatever UCX is told to use."""
+    try:
+        through = _ofi("mlx")(Asked(asked.text, "ucx"), here)
+    except TransportError as error:
+        raise TransportError(f"{error}; Intel MPI's ucx does not go without: use shm or tcp") from None
     chosen = ucx.flags(asked, here)
-    through = _ofi("mlx")(Asked(asked.text, "ucx"), here)
     return Flags(chosen.carrier, environment=dict(through.environment) | dict(chosen.environment))
 
 

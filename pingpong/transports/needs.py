@@ -17,7 +17,8 @@ def interface(name: str, here: Here) -> str:
     """An interface of this name that can carry something; its carrier."""
     found = {one.name: one for one in interfaces(here.sys)}
     if here.member and name not in found:
-        raise TransportError(f"there is no network interface {name!r} here: {_listed(list(found))}")
+        usable = [one.name for one in found.values() if one.up is not False]
+        raise TransportError(f"there is no network interface {name!r} here: {_listed(usable)}")
     if here.member and found[name].up is False:
         raise TransportError(f"the network interface {name!r} is down")
     loopback = found[name].loopback if name in found else name == "lo"

@@ -90,8 +90,9 @@ def choose(provider: str | None, asked: Asked, here: Here) -> Chosen:
     try:
         carrier = known.found(asked.device, here)
     except TransportError as error:
-        prefix = f"{core} is built in, " if built_in is not None else f"{core}: "
-        raise TransportError(f"{prefix}{error}") from None
+        if built_in is None or core in ANYWHERE:
+            raise
+        raise TransportError(f"{core} is built in, {error}") from None
     environment = dict(_MORE.get(core, {}))
     if asked.device:
         if not known.variable:

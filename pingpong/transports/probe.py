@@ -1,7 +1,7 @@
-"""Run as a script: what the MPI that mpi4py loads, and its libfabric and UCX, say about themselves, as JSON.
+"""Run as a script: what the MPI that mpi4py loads, its libfabric and its UCX say about themselves, as JSON.
 
 A process of its own, because a broken library may abort. MPI is loaded, not initialised. Arguments: libraries
-that MPI itself would load later, and "providers=FOLDER" where libfabric's providers are files that MPI tells it of.
+that MPI itself would load later, and "providers=FOLDER" where libfabric's providers are files in a folder.
 """
 
 import ctypes

@@ -8,7 +8,7 @@ from pingpong.model import Transport
 from pingpong.transports.base import TransportError
 
 _LABEL = re.compile(r"\s*([A-Za-z][\w.-]*)=(.*)", re.DOTALL)
-_VARIABLE = re.compile(r"([A-Z][A-Z0-9_]*)=(.*)", re.DOTALL)
+_VARIABLE = re.compile(r"([A-Z][A-Z0-9_]*|(?:OMPI|PRTE|PMIX)_MCA_\w+)=(.*)", re.DOTALL)
 # Words of launchers that say how many ranks there are and where: those belong to the run, not to a transport.
 _PLACES = {
     "n", "np", "c", "ppn", "perhost", "grr", "rr", "host", "hosts", "H", "hostfile", "machinefile", "machine", "f",
