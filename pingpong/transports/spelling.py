@@ -1,7 +1,7 @@
 """Names in raw flags that MPI does not know, and would ignore without a word.
 
-A name is refused only where it is a slip of the pen from one that the installation knows: not all valid names can be
-listed (parameters of the runtime, of components that are not built in), and those must pass.
+A name is refused only where it is a slip of the pen from one that the installation knows: not all valid names can
+be listed (parameters of the runtime, of components that are not built in), and those must pass.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,20 +14,18 @@ _OPTIONS = ("mca", "gmca", "omca")  # --prtemca and --pmixmca are the runtime's 
 _VARIABLE = "OMPI_MCA_"
 # Frameworks of PRRTE and PMIx (and of ORTE, whose names Open MPI 5 translates): ompi_info does not list them.
 _RUNTIME = frozenset(
-    """
-    errmgr ess filem grpcomm iof odls oob orte plm prte prtebacktrace prtedl prteif prteinstalldirs prtereachable
-    propagate ras regx rmaps rml routed rtc schizo snapc sstore state
-    bfrops gds pcompress pdl pfexec pgpu pif pinstalldirs plog pmdl pmix pnet preg prm psec psensor pshmem psquash
-    pstat pstrg ptl hwloc if event dpm
-    """.split()
-)
+    ("errmgr", "ess", "filem", "grpcomm", "iof", "odls", "oob", "orte", "plm", "prte", "prtebacktrace", "prtedl",
+     "prteif", "prteinstalldirs", "prtereachable", "propagate", "ras", "regx", "rmaps", "rml", "routed", "rtc",
+     "schizo", "snapc", "sstore", "state", "bfrops", "gds", "pcompress", "pdl", "pfexec", "pgpu", "pif",
+     "pinstalldirs", "plog", "pmdl", "pmix", "pnet", "preg", "prm", "psec", "psensor", "pshmem", "psquash", "pstat",
+     "pstrg", "ptl", "hwloc", "if", "event", "dpm")
+)  # fmt: skip
 # Components that this Open MPI may lack: their names, and those of their parameters, are no slips.
 _COMPONENTS = frozenset(
-    """
-    accelerator acoll bfo cuda fca ftagree hcoll knem ml mxm openib portals4 psm psm2 pt2pt scif self sm smcuda tcp
-    ucc ucx uct ugni usnic vader xhc xpmem yalla
-    """.split()
-)
+    ("accelerator", "acoll", "bfo", "cuda", "fca", "ftagree", "hcoll", "knem", "ml", "mxm", "openib", "portals4",
+     "psm", "psm2", "pt2pt", "scif", "self", "sm", "smcuda", "tcp", "ucc", "ucx", "uct", "ugni", "usnic", "vader",
+     "xhc", "xpmem", "yalla")
+)  # fmt: skip
 _SELECTED = ("pml", "btl", "mtl", "osc", "smsc", "coll", "bml", "io", "topo")  # by lists of components
 _RENAMED = {("btl", "sm"): "vader", ("btl", "vader"): "sm"}
 
@@ -84,7 +82,7 @@ def _parameter(name: str, here: Here) -> None:
 
 
 def _selection(framework: str, value: str, here: Here) -> None:
-    """The components in a list; one that is not built in does harm where it is chosen, not where it is excluded."""
+    """The components in a list; one that is not built in does harm where it is chosen, not where it is left out."""
     known = here.has.components.get(framework, frozenset())
     if framework not in _SELECTED or not known:
         return
