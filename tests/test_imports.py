@@ -10,7 +10,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # Third-party module -> the parts of the package that may import it.
 ALLOWED = {
-    "mpi4py": ("worker", "head", "kernels", "measure", "environment", "native.loops"),
+    "mpi4py": ("worker", "head", "kernels", "measure", "environment", "native.loops", "transports.probe"),
     "numba": ("native.compiler",),
     "llvmlite": ("native.compiler", "native.loader"),
     "matplotlib": ("plots",),

@@ -1,0 +1,48 @@
+"""Flags as the user writes them: `mine=--mca pml ob1 --mca btl tcp,self`, `mine=UCX_TLS=tcp`, or both."""
+
+import re
+import shlex
+from collections.abc import Sequence
+
+from pingpong.model import Transport
+from pingpong.transports.base import TransportError
+
+_LABEL = re.compile(r"\s*([A-Za-z][\w.-]*)=(.*)", re.DOTALL)
+_VARIABLE = re.compile(r"([A-Z][A-Z0-9_]*|(?:OMPI|PRTE|PMIX)_MCA_\w+)=(.*)", re.DOTALL)
+# Words of launchers that say how many ranks there are and where: those belong to the run, not to a transport.
+_PLACES = {
+    "n", "np", "c", "ppn", "perhost", "grr", "rr", "host", "hosts", "H", "hostfile", "machinefile", "machine", "f",
+    "N", "npernode", "npersocket", "map-by", "rankfile", "configfile", "app", "hostlist", "nodes", "pernode",
+}  # fmt: skip
+
+
+def read(text: str, names: Sequence[str]) -> Transport:
+    """The label, the variables before the first option, and all words from there on. Raises TransportError."""
+    match = _LABEL.fullmatch(text)
+    if not match:
+        raise TransportError(f"flags need a label before the first '=': write -t 'mine={text.strip()}'")
+    label, rest = match.groups()
+    if label in names:
+        raise TransportError(f"{label!r} is a transport's own name: give these flags another label")
+    try:
+        words = shlex.split(rest)
+    except ValueError as error:
+        raise TransportError(f"transport {label!r} cannot be split into words: {error}") from None
+    if not words:
+        raise TransportError(f"transport {label!r} has no flags after '='")
+    environment = {}
+    while words and not words[0].startswith("-"):
+        variable = _VARIABLE.fullmatch(words[0])
+        if not variable:
+            raise TransportError(
+                f"transport {label!r}: {words[0]!r} is neither NAME=VALUE nor an option of mpiexec"
+                + (f"; write -t 'mine={text.strip()}'" if _VARIABLE.fullmatch(text.strip()) else "")
+            )
+        environment[variable[1]] = variable[2]
+        del words[0]
+    for word in words:
+        if word.startswith("-") and word.lstrip("-").partition("=")[0] in _PLACES:
+            raise TransportError(
+                f"transport {label!r}: {word} says where ranks run; leave it out, use --hosts for it"
+            )
+    return Transport(name=label, arguments=words, environment=environment)

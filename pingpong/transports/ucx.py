@@ -1,0 +1,69 @@
+"""What is alike wherever UCX is used: its own transports (TLS), the devices they take, and the carrier."""
+
+import difflib
+
+from pingpong.transports import needs
+from pingpong.transports.base import Asked, Flags, Here, TransportError
+from pingpong.transports.devices import interfaces
+
+DETAIL, DEVICE = "TLS", "DEVICE"
+_HCA = ("rc", "rc_v", "rc_x", "rc_verbs", "rc_mlx5", "ud", "ud_v", "ud_x", "ud_verbs", "ud_mlx5",
+        "dc", "dc_x", "dc_mlx5", "ib", "gga", "gga_mlx5", "srd")  # fmt: skip
+_SHM = ("shm", "sm", "mm", "posix", "sysv", "cma", "knem", "xpmem")
+_OTHERS = ("self", "all", "ugni", "cuda", "cuda_copy", "cuda_ipc", "gdr_copy", "rocm", "rocm_copy", "rocm_ipc",
+           "rocm_gdr", "ze", "ze_copy", "ze_ipc", "ze_gdr")  # fmt: skip
+_CARRIERS = dict.fromkeys(_HCA, "hca") | dict.fromkeys(_SHM, "shm") | {"tcp": "net"}
+_KNOWN = (*_CARRIERS, *_OTHERS)
+
+
+def flags(asked: Asked, here: Here) -> Flags:
+    """UCX_TLS and UCX_NET_DEVICES, and the carrier that they leave."""
+    environment = {}
+    carriers = _carriers(asked, here)
+    if asked.detail:
+        environment["UCX_TLS"] = asked.detail
+    elif here.hosts == 1:
+        carriers = {"shm", "net", "hca"}  # its own choice, device or not
+    carrier = next(iter(carriers)) if len(carriers) == 1 else None
+    if "hca" in carriers and asked.detail and not asked.device:
+        needs.adapter(None, here)
+    if asked.device:
+        devices = [_device(name, carriers, asked, here) for name in asked.device.split(",")]
+        environment["UCX_NET_DEVICES"] = ",".join(name for name, _ in devices)
+        kinds = {device for _, device in devices}
+        if carriers <= {"net", "hca"}:
+            families = {device.partition(":")[0] for device in kinds}
+            carrier = kinds.pop() if len(kinds) == 1 else families.pop() if len(families) == 1 else None
+    return Flags(carrier, environment=environment)
+
+
+def _carriers(asked: Asked, here: Here) -> set[str]:
+    """What the transports in UCX_TLS can use between the ranks."""
+    if not asked.detail or asked.detail.startswith("^"):
+        return {"net", "hca"}
+    names = [name.strip("\\").partition(":")[0] for name in asked.detail.split(",")]
+    for name in names:
+        near = difflib.get_close_matches(name, _KNOWN, 1)
+        if name not in _KNOWN and near:
+            raise TransportError(f"UCX has no transport {name!r}; did you mean {near[0]!r}?")
+    found = {_CARRIERS.get(name, "other") for name in names if name != "self"}
+    if found == {"shm"}:
+        needs.one_host(asked, here)
+    return found - ({"shm"} if here.hosts > 1 else set())
+
+
+def _device(name: str, carriers: set[str], asked: Asked, here: Here) -> tuple[str, str]:
+    """A device as UCX wants it named, and its carrier."""
+    known = {one.name: one for one in interfaces(here.sys)}
+    if name in known and known[name].loopback:
+        raise TransportError(
+            f"UCX does not use {name}: name another interface (on one host the bytes pass {name})"
+        )
+    if asked.detail and not carriers & {"net", "hca"}:
+        raise TransportError(f"{asked.text}: {asked.detail} uses no network device")
+    if name in known or carriers == {"net"}:
+        if asked.detail and "net" not in carriers:
+            raise TransportError(f"{asked.text}: {asked.detail} uses an adapter such as mlx5_0:1, not {name}")
+        return name, needs.interface(name, here)
+    port = needs.first_port(name, here)
+    return port, needs.adapter(port, here)
