@@ -50,6 +50,7 @@ def cli() -> None:
     \b
     pingpong run                      two ranks on this machine, launched for you
     mpiexec -n 2 pingpong run         the ranks that mpiexec started
+    pingpong doctor                   what is in the way of measuring here
     pingpong show FILE                print a result again
     """
 
@@ -248,6 +249,22 @@ def show(file: Path, text: dict[str, Any]) -> int:
         raise click.UsageError(f"{file} has no run in it: nothing was measured")
     show_text(texts.text(session, texts.Options(**text)))
     return 0
+
+
+@cli.command()
+@click.option("--hosts", default="", metavar="LIST", help="Two hosts, comma-separated; default: this one.")
+@click.option("--mpiexec-args", default="", metavar="WORDS", callback=_words, help="More arguments for mpiexec.")
+@click.option("-v", "--verbose", is_flag=True, help="Say what is started and what it printed.")
+@click.option("--worker", hidden=True, type=click.Path(path_type=Path))
+def doctor(hosts: str, mpiexec_args: list[str], verbose: bool, worker: Path | None) -> int:
+    """Look for what would keep `pingpong run` from measuring on the same hosts, in seconds."""
+    if worker:
+        from pingpong.doctor import rank
+
+        return rank.main(worker)
+    from pingpong.doctor import run as preflight
+
+    return preflight.main([name for name in hosts.split(",") if name], mpiexec_args, verbose)
 
 
 @cli.command()
