@@ -71,9 +71,9 @@ class Survey(Record):
 class Launch:
     """What the controller knows. `hosts` as asked for (none: this one); `mpi` such as "Open MPI", "5.0.11".
 
-    `nameless` are hosts whose names it cannot resolve, if they did not start. `wrote` are the ids of the ranks whose
-    file it found in its own folder. `given` is what the user said to
-    mpiexec and to MPI by variables: it may name the interfaces to use.
+    `nameless` are hosts whose names it cannot resolve, if they did not start. `wrote` are the ids of the ranks
+    whose file it found in its own folder. `given` is what the user said to mpiexec and, by variables, to MPI: it
+    may name the interfaces to use.
     """
 
     mpi: str

@@ -75,7 +75,7 @@ def copies(launch: Launch) -> list[Finding]:
 
 _CPU_ADVICE = {
     "oversubscribed": "ask for a CPU for each rank (cpuset, --cpus-per-task), or give the job two hosts",
-    "shared-core": "give it a core for each rank (taskset, --cpus-per-task), and bind each to its own: --bind-to core",
+    "shared-core": "give the job a core for each rank (taskset, --cpus-per-task), and bind them: --bind-to core",
     "unbound": "bind them: --bind-to core (Open MPI), -bind-to core (MPICH), I_MPI_PIN=1 (Intel MPI)",
     "governor": "cpupower frequency-set -g performance",
 }
