@@ -1,0 +1,371 @@
+"""The lab itself: two hosts that share a machine, but neither network nor memory nor temporary files."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from .conftest import HOSTS, LAB, NETWORKS, children
+
+ODD = ["a b", "$HOME", "it's", '"quoted"', "", "*", "back\\slash", "two\nlines", "-x", ";", "größe"]
+
+# Says how many bytes a second came in; the receiver's clock runs from the first byte to the last.
+RECEIVE = """
+import socket, sys, time
+server = socket.create_server((sys.argv[1], 5000))
+print("listening", flush=True)
+connection, peer = server.accept()
+total = len(connection.recv(1))
+start = time.perf_counter()
+while data := connection.recv(1 << 20):
+    total += len(data)
+print(total / (time.perf_counter() - start))
+"""
+SEND = """
+import socket, sys
+with socket.create_connection((sys.argv[1], 5000)) as connection:
+    for _ in range(25):
+        connection.sendall(bytes(1_000_000))
+"""
+ASK = "import socket, sys; print(*sorted({a[4][0] for a in socket.getaddrinfo(sys.argv[1], None)}))"
+RANK = """
+import socket
+from mpi4py import MPI
+names = MPI.COMM_WORLD.gather(socket.gethostname())
+if names: print(*names)
+"""
+TEN_MEGABYTES = """
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+buffer = bytearray(10_000_000)
+world.Send(buffer, 1) if world.rank == 0 else world.Recv(buffer, 0)
+"""
+
+
+def run(*words, **popen):
+    """scripts/lab by itself, outside of any lab."""
+    done = subprocess.run([*LAB, *words], capture_output=True, text=True, timeout=60, check=False, **popen)
+    return done.returncode, done.stdout, done.stderr
+
+
+def in_namespace(script):
+    """A shell as root of a user namespace, with $LAB and empty folders that no other program writes into."""
+    unshare = ["unshare", "--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--mount-proc"]
+    empty = "for folder in /dev/shm /run /var/tmp; do mount -t tmpfs tmpfs $folder; done\n"
+    env = os.environ | {"LAB": " ".join(LAB)}
+    command = [*unshare, "sh", "-c", empty + script]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+
+def wait_until(true):
+    deadline = time.monotonic() + 10
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def transfer(lab, interface):
+    """Bytes per second from nodeA to nodeB."""
+    address = f"{NETWORKS[interface]}.2"
+    command = [sys.executable, "-c", RECEIVE, address]
+    receiver = lab.start("nodeB", command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert receiver.stdout.readline() == "listening\n", receiver.stderr.read()
+    sent = lab.run("nodeA", [sys.executable, "-c", SEND, address])
+    assert sent.returncode == 0, sent.stderr
+    said, _ = receiver.communicate(timeout=30)
+    return float(said)
+
+
+# Network
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_host_sees_its_own_interfaces_and_no_other(lab, host):
+    assert lab.run(host, ["ls", "/sys/class/net"]).stdout.split() == ["eth0", "ib0", "lo"]
+    mtus = [lab.run(host, ["cat", f"/sys/class/net/{name}/mtu"]).stdout.strip() for name in ("eth0", "ib0")]
+    assert mtus == ["1500", "65520"]
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_names_are_known(lab, host):
+    assert lab.run(host, ["hostname"]).stdout == f"{host}\n"
+    for name, address in ("nodeA", "10.77.1.1"), ("nodeB", "10.77.1.2"), ("localhost", "127.0.0.1"):
+        assert lab.run(host, [sys.executable, "-c", ASK, name]).stdout.split() == [address]
+
+
+def test_eth0_is_shaped_and_ib0_is_several_times_faster(lab):
+    eth0 = max(transfer(lab, "eth0") for _ in range(2))
+    ib0 = max(transfer(lab, "ib0") for _ in range(3))
+    assert eth0 < 1.05 * 125e6  # 1 Gbit/s, and a burst
+    assert ib0 > 5 * eth0
+
+
+def test_an_unplugged_cable_is_seen_at_the_other_end(lab):
+    def carrier(interface):
+        return lab.run("nodeB", ["cat", f"/sys/class/net/{interface}/carrier"]).stdout.strip()
+
+    lab.link("ib0", up=False)
+    assert (carrier("ib0"), carrier("eth0")) == ("0", "1")
+    lab.link("ib0", up=True)
+    assert carrier("ib0") == "1"
+    transfer(lab, "ib0")
+
+
+def test_addresses_and_mtus_change_and_come_back(lab):
+    def seen():
+        return lab.run("nodeB", ["ip", "-4", "-oneline", "addr", "show", "dev", "ib0"]).stdout
+
+    assert "10.77.2.2/24" in seen()
+    lab.address("nodeB", "ib0", present=False)
+    assert seen() == ""
+    lab.mtu("nodeB", "ib0", 9000)
+    assert lab.run("nodeB", ["cat", "/sys/class/net/ib0/mtu"]).stdout == "9000\n"
+    lab.mend()
+    assert "10.77.2.2/24" in seen()
+    assert lab.run("nodeB", ["cat", "/sys/class/net/ib0/mtu"]).stdout == "65520\n"
+
+
+# Files and memory
+
+
+@pytest.mark.parametrize("folder", ["/dev/shm", "/var/tmp"])
+def test_each_host_has_a_folder_of_its_own(lab, folder):
+    file = f"{folder}/only-here"
+    assert lab.run("nodeA", ["sh", "-c", f"echo a >{file}"]).returncode == 0
+    assert lab.run("nodeB", ["test", "-e", file]).returncode == 1
+    assert lab.path("nodeA", file).read_text() == "a\n"
+    assert not lab.path("nodeB", file).exists()
+    assert not Path(file).exists()
+    lab.path("nodeA", file).unlink()
+
+
+def test_shared_memory_is_listed(lab):
+    lab.run("nodeB", ["touch", "/dev/shm/segment"])
+    assert (lab.shm("nodeA"), lab.shm("nodeB")) == ([], ["segment"])
+    lab.path("nodeB", "/dev/shm/segment").unlink()
+
+
+def test_temporary_files_go_to_the_folder_of_the_host(lab):
+    made = lab.run("nodeB", ["mktemp"]).stdout.strip()
+    assert made.startswith("/var/tmp/")
+    lab.path("nodeB", made).unlink()
+
+
+def test_other_folders_are_common(lab, tmp_path):
+    assert lab.run("nodeA", ["touch", "seen"], cwd=tmp_path).returncode == 0
+    assert lab.run("nodeB", ["ls"], cwd=tmp_path).stdout == "seen\n"
+
+
+# Commands
+
+
+def test_arguments_arrive_as_they_are(lab):
+    said = lab.run("nodeB", [sys.executable, "-c", "import sys; print(ascii(sys.argv[1:]))", *ODD]).stdout
+    assert said.strip() == ascii(ODD)
+
+
+@pytest.mark.parametrize(
+    ("script", "code"), [("exit 0", 0), ("exit 3", 3), ("kill -TERM $$", -signal.SIGTERM), ("kill -9 $$", -9)]
+)
+def test_exit_codes_and_signals_pass_through(lab, script, code):
+    assert lab.run("nodeB", ["sh", "-c", script]).returncode == code
+
+
+def test_a_shell_tells_how_its_command_ended(lab):
+    assert run("shell", "sh", "-c", "exit 3")[0] == 3
+    assert run("shell", "sh", "-c", "kill -TERM $$")[0] == 128 + signal.SIGTERM
+
+
+def test_a_closed_stdin_stays_closed(lab):
+    command = f"{' '.join(LAB)} exec nodeB sh -c 'read line || echo nothing' <&-"
+    done = lab.run("nodeA", ["sh", "-c", command])
+    assert (done.returncode, done.stdout) == (0, "nothing\n")
+    done = subprocess.run(
+        f"{' '.join(LAB)} shell hostname <&-", shell=True, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "nodeA\n")
+
+
+def test_a_pipe_that_nobody_reads_ends_the_writer_quietly(lab):
+    done = lab.run("nodeB", ["sh", "-c", "yes | head -n 1"])
+    assert (done.stdout, done.stderr) == ("y\n", "")
+
+
+def test_a_command_that_is_not_there(lab):
+    done = lab.run("nodeB", [*LAB, "exec", "nodeA", "no-such-command"])
+    assert (done.returncode, done.stderr) == (127, "lab: cannot run no-such-command: No such file or directory\n")
+
+
+def test_a_host_that_is_not_there(lab):
+    done = lab.run("nodeB", [*LAB, "exec", "nodeC", "true"])
+    assert (done.returncode, done.stderr) == (255, "lab: there is no host 'nodeC'; the lab has nodeA and nodeB\n")
+
+
+def test_a_folder_that_only_the_other_host_has(lab):
+    script = f"mkdir /var/tmp/mine; cd /var/tmp/mine; {' '.join(LAB)} exec nodeB true"
+    done = lab.run("nodeA", ["sh", "-c", script])
+    assert done.returncode == 255
+    assert done.stderr == "lab: cannot go to /var/tmp/mine on this host: No such file or directory\n"
+    lab.path("nodeA", "/var/tmp/mine").rmdir()
+
+
+def test_the_stand_in_for_ssh_passes_no_environment_on(lab):
+    agent = str(Path(LAB[1]).with_name("lab-rsh"))
+    options = ["-x", "-l", "someone", "-oStrictHostKeyChecking=no"]
+    command = [agent, *options, "me@nodeB", "echo $(hostname)", '"$SECRET"', "$TMPDIR"]
+    done = lab.run("nodeA", command, env={"SECRET": "told"})
+    assert (done.returncode, done.stdout, done.stderr) == (0, "nodeB  /var/tmp\n", "")
+    assert lab.run("nodeA", [agent, "nodeB", "exit 7"]).returncode == 7
+
+
+# MPI
+
+
+def hosts(launcher):
+    open_mpi = launcher.family.name == "Open MPI"
+    return ["--host", "nodeA,nodeB"] if open_mpi else ["-hosts", "nodeA,nodeB", "-ppn", "1"]
+
+
+def test_mpiexec_needs_only_the_hosts(lab, launcher):
+    done = lab.run("nodeA", [launcher.path, *hosts(launcher), "-n", "2", sys.executable, "-c", RANK])
+    assert (done.returncode, done.stdout) == (0, "nodeA nodeB\n"), done.stderr
+
+
+def test_messages_between_the_hosts_take_a_cable_and_not_shared_memory(lab, launcher):
+    def received():
+        said = lab.run("nodeB", ["sh", "-c", "cat /sys/class/net/[ei]*/statistics/rx_bytes"])
+        return sum(map(int, said.stdout.split()))
+
+    before = received()
+    done = lab.run("nodeA", [launcher.path, *hosts(launcher), "-n", "2", sys.executable, "-c", TEN_MEGABYTES])
+    assert done.returncode == 0, done.stderr
+    assert received() - before >= 10_000_000
+
+
+# Processes
+
+
+def test_processes_are_found_signalled_and_killed(lab):
+    job = lab.start("nodeB", ["sleep", "1000"], env={"TOKEN": "of this test"})
+    wait_until(lambda: any(p.argv == ("sleep", "1000") for p in lab.processes("nodeB")))
+    (found,) = (p for p in lab.processes("nodeB") if p.env.get("TOKEN") == "of this test")
+    assert lab.processes("nodeA") == []
+    lab.kill(found.pid)
+    assert job.wait(10) == -signal.SIGKILL
+    assert lab.processes("nodeB") == []
+
+
+def test_a_job_gets_the_signals_of_its_handle(lab):
+    script = "trap 'echo got it; exit 9' TERM; echo ready; while :; do sleep 0.05; done"
+    job = lab.start("nodeA", ["sh", "-c", script], stdout=subprocess.PIPE, text=True)
+    assert job.stdout.readline() == "ready\n"
+    job.terminate()
+    assert job.communicate(timeout=10)[0] == "got it\n"
+    assert job.returncode == 9
+
+
+def test_a_time_limit_ends_a_command_and_shows_what_it_said(lab):
+    with pytest.raises(subprocess.TimeoutExpired) as error:
+        lab.run("nodeB", ["sh", "-c", "echo begun; sleep 1000"], timeout=1)
+    assert error.value.output == "begun\n"
+    lab.mend()
+    wait_until(lambda: lab.processes("nodeB") == [])
+
+
+# Coming and going
+
+
+def test_down_leaves_nothing_and_up_works_again(lab):
+    done = in_namespace("""
+        before=$(cat /proc/$$/mountinfo; ls -A /var/tmp /dev/shm /run)
+        $LAB up 2>/dev/null && $LAB status >/dev/null && $LAB exec nodeB hostname && $LAB up 2>&1
+        $LAB exec nodeB sh -c 'setsid sleep 1000 & sleep 1000' & sleep 0.5
+        $LAB down && echo gone; wait
+        [ "$before" = "$(cat /proc/$$/mountinfo; ls -A /var/tmp /dev/shm /run)" ] && echo as before
+        readlink /proc/[0-9]*/ns/net | sort -u | wc -l
+        $LAB down 2>&1
+        $LAB up 2>/dev/null && $LAB exec nodeA hostname && $LAB down && echo gone again
+    """)
+    assert done.stdout.splitlines() == [
+        "nodeB",
+        "lab: the lab is up already; lab down ends it",
+        "gone",
+        "as before",
+        "1",  # network namespace that anything is in
+        "lab: the lab is not up",
+        "nodeA",
+        "gone again",
+    ], done.stderr
+
+
+def test_a_lab_that_is_half_up_goes_down(lab):
+    done = in_namespace("""
+        $LAB up 2>/dev/null
+        for p in /proc/[0-9]*; do [ "$(cat $p/comm)" = lab:nodeA ] && kill -9 ${p#/proc/}; done
+        $LAB exec nodeB true 2>&1
+        $LAB down && readlink /proc/[0-9]*/ns/net | sort -u | wc -l
+    """)
+    said, networks = done.stdout.splitlines()
+    assert said.startswith("lab: the lab is not up completely: end it with lab down"), done.stderr
+    assert networks == "1"
+
+
+def test_a_shell_that_is_killed_takes_everything_along(lab):
+    script = f"{' '.join(LAB)} exec nodeB sh -c 'setsid sleep 1000 & echo up; exec sleep 1000'"
+    outer = subprocess.Popen([*LAB, "shell", "sh", "-c", script], stdout=subprocess.PIPE, text=True)
+    assert outer.stdout.readline() == "up\n"
+    (first,) = children(outer.pid)
+    namespace = Path(f"/proc/{first}/ns/user").readlink()
+    outer.kill()
+    outer.communicate(timeout=10)  # until nobody holds the pipe any more
+
+    def left():
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                if (entry / "ns/user").readlink() == namespace:
+                    return True
+            except OSError:
+                pass
+        return False
+
+    wait_until(lambda: not left())
+
+
+def test_labs_do_not_see_each_other(lab):
+    lab.start("nodeB", ["sleep", "1000"])
+    code, said, _ = run("shell", *LAB, "exec", "nodeB", "sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
+    assert code == 0
+    assert "sleep 1000" not in said
+
+
+def test_what_is_missing_is_said(lab):
+    script = "mount -t tmpfs none /usr/sbin; mount -t tmpfs none /sbin; PATH=/nowhere; exec $LAB up"
+    done = in_namespace(script)
+    assert (done.returncode, done.stderr) == (255, "lab: ip and tc cannot be found; install iproute2\n")
+
+
+def test_up_needs_root(lab):
+    nobody = ["unshare", "--user"]  # and no user mapped
+    done = subprocess.run([*nobody, *LAB, "up"], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (255, "lab: up needs root; lab shell does not\n")
+
+
+@pytest.mark.parametrize("words", [[], ["sideways"], ["exec", "nodeA"], ["up", "now"]])
+def test_wrong_use_shows_the_commands(words):
+    code, said, error = run(*words)
+    assert (code, said) == (2, "")
+    assert "lab shell" in error
+
+
+def test_without_the_rights_tests_are_skipped_or_fail_where_the_lab_is_required(lab):
+    test = f"{__file__}::test_names_are_known"
+    command = ["unshare", "--user", sys.executable, "-m", "pytest", "-p", "no:cacheprovider", test]  # no user mapped
+    for required, said in ("", "2 skipped"), ("required", "2 errors"):
+        env = os.environ | {"PINGPONG_LAB": required}
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+        assert said in done.stdout
+        assert "lab: this system does not let you make a user namespace" in done.stdout
