@@ -254,7 +254,7 @@ ARCHITECTURES = {"x86_64": (0xC000003E, 310), "aarch64": (0xC00000B7, 270)}  # a
 
 
 def forbid_copies():
-    """A seccomp filter like that of containers: process_vm_readv is not permitted, here and in what starts here."""
+    """A seccomp filter like that of containers: process_vm_readv is not permitted to what starts here."""
     architecture, number = ARCHITECTURES[platform.machine()]
     load, equal, give = 0x20, 0x15, 0x06
     steps = [(load, 0, 0, 4), (equal, 0, 3, architecture), (load, 0, 0, 0), (equal, 0, 1, number)]
@@ -367,7 +367,7 @@ def test_a_healthy_hca_is_one_line(tmp_path):
         (
             {"mlx5_0/ports/1/rate": "25 Gb/sec (1X EDR)"},
             "note",
-            ("mlx5_0:1", "25 Gb/sec (1X EDR)", "mlx5_0:2", "100 Gb/sec"),
+            ("mlx5_0:1 on host", "runs at 25 Gb/sec (1X EDR)", "mlx5_0:2", "100 Gb/sec"),
             "change the cable",
         ),
         (
@@ -410,7 +410,11 @@ def test_a_card_on_another_numa_node(tmp_path):
 
 
 def test_memory_that_may_not_be_locked_matters_where_there_is_an_hca(tmp_path):
-    hca, little, enough = with_hca(tmp_path, HEALTHY), ["prlimit", "--memlock=65536"], ["prlimit", "--memlock=unlimited"]
+    hca, little, enough = (
+        with_hca(tmp_path, HEALTHY),
+        ["prlimit", "--memlock=65536"],
+        ["prlimit", "--memlock=unlimited"],
+    )
     assert doctor(tmp_path, under=little).of("may lock") is None  # nobody would lock any
     level, advice = doctor(tmp_path, under=[*little, *hca]).of("may lock 64 KiB")
     assert level == "PROBLEM" and advice.startswith("ulimit -l unlimited")
@@ -430,7 +434,8 @@ def survey(number=0, stage="met", **more):
 
 def test_surveys_come_through_prefixes_and_other_peoples_words(capfd):
     long = {
-        f"eth{n}": facts.Address(up=True, loopback=False, address=f"10.{n}.9.{n * 7 % 251}/24") for n in range(250)
+        f"eth{n}": facts.Address(on=True, link=True, loopback=False, address=f"10.{n}.9.{n * 7 % 251}/24")
+        for n in range(250)
     }
     for number in (1, 0):
         lines.tell(survey(number, "started"))

@@ -17,12 +17,13 @@ OUTPUT = 4 << 20  # bytes that a result takes at most, unless it is one of many 
 
 
 class Address(Record):
-    """An interface of the rank's own network namespace. `up` is switched on and with a link.
+    """An interface of the process's own network namespace: switched on or not, with a link or not.
 
     `address` is its IPv4 address with prefix length, such as "10.77.2.1/24".
     """
 
-    up: bool
+    on: bool
+    link: bool
     loopback: bool
     mtu: int | None = None
     address: str | None = None
@@ -71,9 +72,9 @@ class Survey(Record):
 class Launch:
     """What the controller knows. `hosts` as asked for (none: this one); `mpi` such as "Open MPI", "5.0.11".
 
-    `nameless` are hosts whose names it cannot resolve, if they did not start. `wrote` are the ids of the ranks
-    whose file it found in its own folder. `given` is what the user said to mpiexec and, by variables, to MPI: it
-    may name the interfaces to use.
+    `given` is what the user said to mpiexec and, by variables, to MPI: it may name the interfaces to use. `wrote`
+    are the ids of the ranks whose file it found in its own folder. If not both ranks started, `nameless` are hosts
+    whose names it cannot resolve, and `own` are its own interfaces.
     """
 
     mpi: str
@@ -84,6 +85,7 @@ class Launch:
     given: list[str] = field(default_factory=list)
     surveys: list[Survey] = field(default_factory=list)
     nameless: list[str] = field(default_factory=list)
+    own: dict[str, Address] = field(default_factory=dict)
     wrote: set[str] = field(default_factory=set)
     status: int = 0
     limit: str | None = None

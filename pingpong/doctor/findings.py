@@ -11,7 +11,7 @@ from pingpong.doctor.facts import Finding, Launch
 
 CHECKS: tuple[Callable[[Launch], list[Finding]], ...] = (
     meeting.library, meeting.meeting, meeting.alike, meeting.same_machine,
-    interfaces.doubles, interfaces.networks, interfaces.mtus,
+    interfaces.own, interfaces.doubles, interfaces.networks, interfaces.mtus,
     hca.ports, hca.rates, hca.errors, hca.pcie, hca.numa, hca.memlock,
     node.folders, node.shared_folder, node.copies, node.cpus,
 )  # fmt: skip

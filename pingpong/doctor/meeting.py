@@ -65,23 +65,27 @@ def _troubled(launch: Launch, survey: Survey) -> Finding:
     if survey.stage == "started":
         what = f"host {host} cannot load MPI: {survey.trouble}"
         return Finding("problem", what, f"install the same mpi4py and MPI on {host}, at the same place")
-    what = f"MPI error on host {host}: {survey.trouble}"
-    return Finding("problem", what, _choose(launch), _words(launch))
+    what = f"MPI starts on {_where(launch)}, but messages fail with an error of MPI on host {host}"
+    return Finding("problem", what, _choose(launch), (survey.trouble or "",))
 
 
 def _silent(launch: Launch) -> Finding:
     """Both ranks started, and neither got through, and neither says why."""
     stages = {s.stage for s in launch.surveys}
-    where = " and ".join(launch.by_host)
+    where = _where(launch)
     if stages & {"started", "loaded"}:
         what = f"MPI does not start on {where}: {_ended(launch)}"
     elif "initialised" in stages:
         what = f"MPI starts on {where}, but no message arrives: {_ended(launch)}"
     else:
         what = f"between {where} small messages arrive and large ones do not: {_ended(launch)}"
-        advice = "give all interfaces and switches on the way one MTU (compare: ping -M do -s 8972)"
+        advice = "mend the other problems here; give all interfaces and switches on the way one MTU"
         return Finding("problem", what, advice, _words(launch))
     return Finding("problem", what, _choose(launch), _words(launch))
+
+
+def _where(launch: Launch) -> str:
+    return " and ".join(launch.by_host)
 
 
 def _choose(launch: Launch) -> str:
@@ -95,7 +99,9 @@ def _choose(launch: Launch) -> str:
 
 
 def _words(launch: Launch) -> tuple[str, ...]:
-    return tuple(launch.output[:QUOTED])
+    """Of what was printed the beginning and the end: the cause is told in one of them."""
+    said, half = launch.output, QUOTED // 2
+    return tuple(said if len(said) <= QUOTED else [*said[:half], *said[-half:]])
 
 
 def _ended(launch: Launch) -> str:
@@ -124,9 +130,18 @@ _REASONS = (
      "host {0} has no pingpong where this host has it", "install the same environment there at the same place"),
     (r"Unable to run bstrap_proxy",
      "ssh does not start anything on host {0}", "check with ssh {0} true: it must neither fail nor ask anything"),
+    (r"unable to connect (?:from|to)|unable to complete a TCP connection|No route to host|communication with",
+     "host {0} cannot connect back to this host", "open the firewall, or name the launcher's interface: {1}"),
     (r"not enough slots",
      "the launcher has no room for two ranks", "say how many it takes: --mpiexec-args '--map-by :OVERSUBSCRIBE'"),
 )  # fmt: skip
+
+
+_IFACE = {
+    "Open MPI": "PRTE_MCA_prte_if_include (5), OMPI_MCA_oob_tcp_if_include (4)",
+    "Intel MPI": "I_MPI_HYDRA_IFACE",
+    "MPICH": "HYDRA_IFACE",
+}
 
 
 def _not_started(launch: Launch) -> Finding:
@@ -137,8 +152,9 @@ def _not_started(launch: Launch) -> Finding:
         return Finding("problem", f"the name {host} does not resolve", CORRECT)
     for pattern, what, advice in _REASONS:
         if said := next((line for line in launch.output if re.search(pattern, line)), None):
-            host = next((name for name in missing if name in said), missing[-1] if missing else "this one")
-            return Finding("problem", what.format(host), advice.format(host), (said,))
+            message = re.sub(r"^\[.*?\]", "", said)  # without who says it
+            host = next((name for name in missing if name in message), missing[-1] if missing else "this one")
+            return Finding("problem", what.format(host), advice.format(host, _IFACE.get(launch.mpi, "")), (said,))
     who = f"no rank started on host {' or '.join(missing)}" if missing else "mpiexec did not start two ranks"
     advice = "check that each host can be reached from here: " + ", ".join(f"ssh {host} true" for host in missing)
     return Finding(

@@ -76,6 +76,7 @@ def _start(
                 break
     started.status, started.limit, started.surveys = ended.status, ended.limit, lines.hear(ended.output)
     if len(started.surveys) < 2:
+        started.own = survey.addresses()
         started.nameless = [host for host in started.hosts if not _resolves(host)]
     started.output = launch.telling(lines.without(ended.output))
     if verbose:

@@ -78,7 +78,8 @@ def addresses() -> dict[str, Address]:
             flags = _flags(probe, name)
             if flags is not None:
                 found[name] = Address(
-                    up=bool(flags & _UP and flags & _RUNNING),
+                    on=bool(flags & _UP),
+                    link=bool(flags & _RUNNING),
                     loopback=bool(flags & _LOOPBACK),
                     mtu=known.get(name, {}).get("mtu"),
                     address=_with_prefix(_ipv4(probe, name, _ADDRESS), _ipv4(probe, name, _MASK)),
