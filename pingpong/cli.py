@@ -264,7 +264,7 @@ def doctor(hosts: str, mpiexec_args: list[str], verbose: bool, worker: Path | No
         return rank.main(worker)
     from pingpong.doctor import run as preflight
 
-    return preflight.main([name for name in hosts.split(",") if name], mpiexec_args, verbose)
+    return preflight.main(list(dict.fromkeys(filter(None, hosts.split(","))))[:2], mpiexec_args, verbose)
 
 
 @cli.command()

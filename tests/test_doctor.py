@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from pingpong import environment
-from pingpong.doctor import facts, lines
+from pingpong.doctor import facts, interfaces, lines, meeting, node
+from pingpong.model import Rank
 from tests.test_environment import written
 
 DOCTOR = [sys.executable, "-m", "pingpong", "doctor"]
@@ -423,13 +424,64 @@ def test_memory_that_may_not_be_locked_matters_where_there_is_an_hca(tmp_path):
     assert doctor(tmp_path, under=[*enough, *hca]).of("may lock") is None
 
 
-# Lines through a launcher
-
-
 def survey(number=0, stage="met", **more):
-    from pingpong.model import Rank
-
     return facts.Survey(id=f"{number}", rank=Rank(rank=number, host=f"n{number}"), stage=stage, **more)
+
+
+# What cannot be caused here: words as ssh and MPIs print them, Yama, and interfaces that the user has taken out
+
+
+def launched(**more):
+    return facts.Launch("Open MPI", "5.0.11", "/bin/mpiexec", "5.0.11", ["n1", "n2"], **more)
+
+
+@pytest.mark.parametrize(
+    ("said", "what", "advice"),
+    [
+        ("ssh: Could not resolve hostname n2: Name or service not known", "the name n2 does not resolve", "DNS"),
+        ("root@n2: Permission denied (publickey,password).", "may not log in to host n2", "ssh-copy-id n2"),
+        ("Host key verification failed.", "does not know the key of host n2", "ssh n2 true"),
+        ("ssh: connect to host n2 port 22: No route to host", "ssh cannot connect to host n2", "ssh n2 true"),
+        ("bash: line 1: /opt/ompi/bin/prted: No such file or directory", "host n2 has no MPI", "install"),
+        ("bash: /usr/bin/hydra_pmi_proxy: No such file or directory", "host n2 has no MPI", "install"),
+        ("[proxy:0@n2] HYDU_create_process: execvp error on file /opt/v/bin/python", "no pingpong", "install"),
+        ("/opt/v/bin/python: No module named pingpong", "host n2 has no pingpong", "install"),
+        ("There are not enough slots available in the system", "no room for two ranks", ":OVERSUBSCRIBE"),
+        ("Segmentation fault", "no rank started on host n2: mpiexec ended with 1", "ssh n2 true"),
+    ],
+)
+def test_why_nothing_started_on_a_host(said, what, advice):
+    launch = launched(surveys=[survey(0)], status=1, output=["warning: something else", said])
+    (found,) = meeting.meeting(launch)
+    assert found.level == "problem" and what in found.what and advice in found.advice and said in found.quoted
+
+
+def test_yama_is_told_from_a_container():
+    launch = launched(surveys=[survey(0, copies="Operation not permitted", ptrace="2")])
+    (found,) = node.copies(launch)
+    assert found.level == "note" and found.advice == "sysctl kernel.yama.ptrace_scope=0"
+
+
+@pytest.mark.parametrize(
+    ("given", "left"),
+    [
+        ([], {"eth0", "ib0"}),
+        (["--mca", "btl_tcp_if_include", "ib0"], {"ib0"}),
+        (["--mca", "btl_tcp_if_include", "10.77.2.0/24"], {"ib0"}),
+        (["OMPI_MCA_btl_tcp_if_exclude=lo,eth0"], {"ib0"}),
+        (["UCX_NET_DEVICES=eth0,ib0"], {"eth0", "ib0"}),
+        (["UCX_NET_DEVICES=mlx5_0:1"], set()),
+        (["UCX_NET_DEVICES=all"], {"eth0", "ib0"}),
+        (["FI_TCP_IFACE=eth0"], {"eth0"}),
+        (["OMPI_MCA_oob_tcp_if_include=eth0"], {"eth0", "ib0"}),  # the launcher's own
+    ],
+)
+def test_interfaces_that_the_user_took_out_are_not_looked_at(given, left):
+    ends = {"eth0": "10.77.1.1/24", "ib0": "10.77.2.1/24"}
+    assert {name for name, address in ends.items() if interfaces.chosen(given, name, address)} == left
+
+
+# Lines through a launcher
 
 
 def test_surveys_come_through_prefixes_and_other_peoples_words(capfd):

@@ -103,8 +103,8 @@ class Launch:
 
     def host_of(self, survey: Survey) -> str:
         """As the user called it, else as it calls itself."""
-        rank = survey.rank.rank
-        return self.hosts[rank] if rank < len(self.hosts) else survey.rank.host
+        place = survey.rank.rank * len(self.hosts) // 2
+        return self.hosts[place] if place < len(self.hosts) else survey.rank.host
 
     @property
     def by_host(self) -> dict[str, Survey]:

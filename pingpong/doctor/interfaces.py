@@ -37,11 +37,10 @@ def chosen(given: list[str], name: str, address: str | None) -> bool:
 def _means(word: str, name: str, address: str | None) -> bool:
     """Whether a word in a list of interfaces is the name or the network of this one."""
     try:
-        return bool(address) and ipaddress.ip_interface(str(address)).ip in ipaddress.ip_network(
-            word, strict=False
-        )
+        network = ipaddress.ip_network(word, strict=False)
     except ValueError:
         return word == name
+    return address is not None and ipaddress.ip_interface(address).ip in network
 
 
 def _usable(launch: Launch) -> list[dict[str, Address]]:
@@ -62,13 +61,13 @@ def _pairs(launch: Launch) -> list[_Pair]:
     """Interfaces that belong together: in one network, or else of one name."""
     if not (usable := _usable(launch)):
         return []
-    (ours, theirs), hosts = usable, tuple(launch.by_host)
+    (ours, theirs), (one, two) = usable, map(launch.host_of, launch.surveys)
     found, left = [], dict(theirs)
     for name, mine in ours.items():
         twins = [other for other, end in left.items() if _network(mine) and _network(end) == _network(mine)]
         other = name if name in twins else twins[0] if twins else name
         if other in left:
-            found.append(_Pair((hosts[0], hosts[1]), (name, other), (mine, left.pop(other))))
+            found.append(_Pair((one, two), (name, other), (mine, left.pop(other))))
     return found
 
 
@@ -160,7 +159,7 @@ def mtus(launch: Launch) -> list[Finding]:
     found = []
     for pair in _pairs(launch):
         a, b = pair.ends
-        if a.on and b.on and a.mtu and b.mtu and a.mtu != b.mtu:
+        if (a.address or b.address) and a.on and b.on and a.mtu and b.mtu and a.mtu != b.mtu:
             low = int(a.mtu > b.mtu)
             what = f"{pair} has MTU {a.mtu} on host {pair.hosts[0]} and {b.mtu} on host {pair.hosts[1]}"
             command = f"on {pair.hosts[low]}: ip link set {pair.names[low]} mtu {max(a.mtu, b.mtu)}"

@@ -4,6 +4,7 @@ import contextlib
 import os
 import shlex
 import shutil
+import signal
 import socket
 import sys
 import tempfile
@@ -13,7 +14,7 @@ from pathlib import Path
 from pingpong import environment, launch, launchers
 from pingpong.doctor import facts, findings, lines, meeting, node, survey
 from pingpong.doctor.facts import Finding, Launch
-from pingpong.exits import FAILED
+from pingpong.exits import FAILED, SIGNALLED
 from pingpong.native import cache, programs
 from pingpong.say import quote, say, show
 
@@ -38,9 +39,12 @@ def main(hosts: Sequence[str], mpiexec_args: Sequence[str], verbose: bool) -> in
         *(f"{k}={v}" for k, v in environment.software_facts(os.environ)["variables"].items()),
     ]
     with _folder() as folder:
-        _start(started, launcher, mpiexec_args, folder, verbose)
+        number = _start(started, launcher, mpiexec_args, folder, verbose)
         with contextlib.suppress(OSError):
             started.wrote = {path.name for path in folder.iterdir()}
+    if number:
+        say(f"ended by {signal.Signals(number).name}")
+        return SIGNALLED + number
     if "OMPI_ALLOW_RUN_AS_ROOT" in launcher.environment():
         found.append(node.root())
     found += [*findings.of(started), node.native_loops(_no_native(), _no_cache())]
@@ -63,8 +67,8 @@ def _folder() -> Iterator[Path]:
 
 def _start(
     started: Launch, launcher: launchers.Launcher, extra: Sequence[str], folder: Path, verbose: bool
-) -> None:
-    """Launch the ranks and note what came of it."""
+) -> int | None:
+    """Launch the ranks and note what came of it; the signal that ended it, if one did."""
     program = [sys.executable, "-m", "pingpong", "doctor", "--worker", str(folder)]
     command = _command(launcher, started.hosts, program, extra)
     if verbose:
@@ -81,8 +85,7 @@ def _start(
     started.output = launch.telling(lines.without(ended.output))
     if verbose:
         quote(started.output)
-    if ended.signal:
-        raise KeyboardInterrupt
+    return ended.signal
 
 
 def _command(
@@ -90,11 +93,12 @@ def _command(
 ) -> list[str]:
     if not hosts:
         return launcher.command(2, program, environment.own_cpus(), environment.own_cores(), extra)
+    each = 2 // len(hosts)
     if launcher.family.name == "Open MPI":
         passed = [word for name in _SAME_PROGRAM if name in os.environ for word in ("-x", name)]
-        where = ["--host", ",".join(f"{host}:1" for host in hosts), "--bind-to", "none", *passed]
+        where = ["--host", ",".join(f"{host}:{each}" for host in hosts), "--bind-to", "none", *passed]
     else:
-        where = ["-hosts", ",".join(hosts), "-ppn", "1"]
+        where = ["-hosts", ",".join(hosts), "-ppn", str(each)]
     return [str(launcher.path), "-n", "2", *where, *extra, *program]
 
 
