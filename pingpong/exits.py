@@ -8,6 +8,7 @@ from pingpong.units import size_text
 
 FAILED = 1
 USAGE = 2
+CONTRADICTED = 3
 WRONG_PAYLOAD = 4
 TIMED_OUT = 124
 SIGNALLED = 128  # plus the number of the signal
@@ -23,8 +24,8 @@ def exit_code(run: Run, failure: Failure | None = None) -> int:
 
 
 def worst(codes: Iterable[int]) -> int:
-    """The one exit code of several launches: a wrong payload first, then what ended one early."""
-    return max(codes, key=lambda code: (code == WRONG_PAYLOAD, code), default=0)
+    """The one exit code of several launches: a wrong payload first, then a wrong wire, then an early end."""
+    return max(codes, key=lambda code: (code == WRONG_PAYLOAD, code == CONTRADICTED, code), default=0)
 
 
 def complaints(run: Run) -> list[str]:

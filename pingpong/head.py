@@ -9,8 +9,8 @@ from mpi4py import MPI
 from pingpong import __version__, environment, placement, plans
 from pingpong.kernels import KERNELS, Factory
 from pingpong.measure import clock
-from pingpong.measure.waiting import Waiting
-from pingpong.model import Connection, Mpi, Plan, Run
+from pingpong.measure.pair import Told
+from pingpong.model import Connection, Mpi, Plan, Run, Watched
 from pingpong.native import programs
 
 
@@ -74,8 +74,26 @@ def merged(hosts: list[dict[str, Any]]) -> list[plans.Absent]:
     return list(found.values())
 
 
-def note_waiting(run: Run, waited: tuple[Waiting, Waiting]) -> None:
-    """Keep how long each rank had to wait for its CPU, and warn of it."""
-    for rank, found in zip(run.ranks, waited, strict=True):
+def watched(hosts: list[dict[str, Any]]) -> list[Watched]:
+    """The counters of each host, the lead's first: one where both ranks are on the same.
+
+    Hosts that are not the same must not have one name: they are called by their ranks then.
+    """
+    lead, peer = (at["rank"] for at in hosts)
+    same = (lead.host, lead.machine, lead.network) == (peer.host, peer.machine, peer.network)
+    if same:
+        return [hosts[0]["watched"]]
+    if lead.host == peer.host:
+        for at in hosts:
+            at["rank"].host = at["watched"].host = f"{lead.host} (rank {at['rank'].rank})"
+    return [at["watched"] for at in hosts]
+
+
+def note(run: Run, told: list[Told]) -> None:
+    """Keep what the ranks tell at the end: how long they waited for their CPUs, and what their counters say."""
+    for rank, each in zip(run.ranks, told, strict=True):
+        found = each.waited
         rank.measured, rank.waited, rank.preempted = found.elapsed / 1e9, found.waited / 1e9, found.preempted
+    for at, each in zip(run.evidence, told, strict=False):  # one host, or two
+        at.errors, at.saturated, at.total, at.seconds = each.errors, each.saturated, each.total, each.seconds
     run.warnings += placement.disturbances(run.ranks)

@@ -11,79 +11,105 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-TOKEN = "PINGPONG_LAUNCH"
+from pingpong import relay, temporary
+from pingpong.processes import STOPPED, carrying, clean, is_rank, kill, shared_memory, state
+
 START_LIMIT = 90.0  # seconds until the first sign of life: a rank gives up after 60 and says where
 GRACE = 2.0  # seconds beyond what the ranks' own watchdogs wait
 STOPPED_LIMIT = 5.0  # seconds that a rank may be seen stopped (SIGSTOP)
 GONE_LIMIT = 3.0  # seconds that mpiexec gets to notice that its ranks have ended
 GONE = "the ranks have ended, and mpiexec hangs"
-TERMINATE, KILL = 1.5, 5.0  # seconds that mpiexec gets to clean up, then everything is killed
+TERMINATE, KILL = 5.0, 8.0  # seconds: mpiexec gets the first to clean up, then everything is killed
 POLL = 0.25
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _held: list[int] = []  # signals that came while nothing was launched
-STOPPED = "Tt"  # states of a process
 
 
 @dataclass
 class Ended:
-    """How a launch ended: exit status (negative for a signal), output, and the limit or signal that ended it."""
+    """How a launch ended: exit status (negative for a signal), output, and the limit or signal that ended it.
+
+    `token` is what everything that it started carries in its environment.
+    """
 
     status: int
     output: bytes
     limit: str | None = None
     signal: int | None = None
     command: list[str] = field(default_factory=list)
+    token: str = ""
+
+
+class Limit(NamedTuple):
+    """The longest that a launch may take, and the sentence to say if it did."""
+
+    seconds: float
+    text: str
 
 
 def launch(
     command: list[str],
     env: dict[str, str],
-    time_limit: float,
-    alive: Callable[[], float | None],
-    spent: float = 0.0,
+    limit: Limit,
+    alive: Callable[[bytes], float | None],
 ) -> Ended:
-    """Run `command` to its end. `alive()` is called every POLL seconds: it returns the patience in seconds if
-    there was a sign of life since the last call, else None. `spent` of the `time_limit` seconds are over already.
+    """Run `command` to its end, which comes at the limit at the latest.
 
-    SIGINT and SIGTERM of this process end the launch too and are reported, not raised.
+    `alive(output)` is called every POLL seconds with what was printed since the last call: it returns the
+    patience in seconds if there was a sign of life, else None. SIGINT and SIGTERM of this process end the launch
+    too and are reported, not raised.
     """
-    token = uuid.uuid4().hex
-    ended = Ended(-1, b"", command=command)
+    token = uuid.uuid4().hex[:16]
+    ended = Ended(-1, b"", command=command, token=token)
+    folder = temporary.make(token)
+    env = env | {temporary.TOKEN: token} | ({"TMPDIR": str(folder)} if folder else {})
     with tempfile.TemporaryFile() as output, _signals() as received:
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env=env | {TOKEN: token},
+            env=env,
             start_new_session=True,
             preexec_fn=_die_with_parent,
         )
         try:
-            ended.limit = _wait(process, token, time_limit, alive, received, spent)
+            heard = _Output(output.fileno())
+            ended.limit = _wait(process, token, limit, lambda: alive(heard.more()), received)
             ended.signal = received[0] if received else None
         finally:
             _end(process, token)
+        alive(heard.more())
         ended.status = process.returncode
         output.seek(0)
         ended.output = output.read()
     return ended
 
 
+class _Output:
+    """What a launch prints into a file, piece by piece."""
+
+    def __init__(self, file: int) -> None:
+        self._file, self._read = file, 0
+
+    def more(self) -> bytes:
+        """What is there since the last time."""
+        found = os.pread(self._file, max(0, os.fstat(self._file).st_size - self._read), self._read)
+        self._read += len(found)
+        return found
+
+
 def _wait(
     process: "subprocess.Popen[bytes]",
     token: str,
-    time_limit: float,
+    limit: Limit,
     alive: Callable[[], float | None],
     received: list[int],
-    spent: float,
 ) -> str | None:
     """Until the process ends or a signal comes (None), or a limit is passed (the sentence that says which)."""
-    sign = time.monotonic()
-    begun = sign - spent
+    begun = sign = time.monotonic()
     patience, started, ranks_state = START_LIMIT, False, _Ranks(process.pid, token)
     while True:
         if _ended(process) or received:
@@ -96,8 +122,8 @@ def _wait(
         trouble = ranks_state.trouble(now) if not started or now - sign > 1 else None
         if trouble:
             return trouble
-        if now - begun > time_limit:
-            return f"the time limit of {time_limit:g} s is over"
+        if now - begun > limit.seconds:
+            return limit.text
         if now - sign > patience:
             return f"nothing moved for {now - sign:.0f} s"
 
@@ -126,7 +152,7 @@ class _Ranks:
 
     def trouble(self, now: float) -> str | None:
         """Why waiting is useless: a rank is stopped, or all have ended and mpiexec has not noticed."""
-        pids = [pid for pid in ranks(self._token) if pid != self._mpiexec and _is_rank(pid)]
+        pids = [pid for pid in carrying(self._token) if pid != self._mpiexec and is_rank(pid)]
         stopped = [pid for pid in pids if state(pid) in STOPPED]
         self._seen = self._seen or bool(pids)
         self._stopped_since = (self._stopped_since or now) if stopped else None
@@ -142,19 +168,19 @@ class _Ranks:
 def _end(process: "subprocess.Popen[bytes]", token: str) -> None:
     """End the process if it runs, and whatever it started here: politely, then for sure."""
     deadline = time.monotonic() + KILL
-    shared = _shared_memory(ranks(token))
+    shared = shared_memory(carrying(token))
     if process.poll() is None:
         _signal_group(process.pid, signal.SIGTERM)
         # A stopped rank cannot act on what mpiexec passes on; woken up, it would go on measuring.
-        for pid in ranks(token):
+        for pid in carrying(token):
             if state(pid) in STOPPED:
-                _kill(pid, signal.SIGKILL)
+                kill(pid, signal.SIGKILL)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(TERMINATE)
-    while (left := ranks(token)) or process.poll() is None:
+    while (left := carrying(token)) or process.poll() is None:
         if time.monotonic() > deadline - KILL + TERMINATE:
             for pid in left:
-                _kill(pid, signal.SIGKILL)
+                kill(pid, signal.SIGKILL)
             _signal_group(process.pid, signal.SIGKILL)
         if time.monotonic() > deadline:
             break  # unkillable: in the kernel's hands
@@ -163,58 +189,7 @@ def _end(process: "subprocess.Popen[bytes]", token: str) -> None:
         time.sleep(0.02)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(1.0)
-    for path in shared:
-        path.unlink(missing_ok=True)
-
-
-def _shared_memory(pids: list[int]) -> set[Path]:
-    """Segments that ranks which are killed would leave behind, in the node's memory until somebody finds them."""
-    found = set()
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            for line in Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines():
-                path = line.partition("/")[2]
-                if path.startswith("dev/shm/") and not path.endswith("(deleted)"):
-                    found.add(Path("/" + path))
-    return found
-
-
-def ranks(token: str) -> list[int]:
-    """Processes of this host that carry the launch's token in their environment, zombies not counted."""
-    mark = f"{TOKEN}={token}".encode()
-    found = []
-    with contextlib.suppress(OSError):
-        for folder in Path("/proc").iterdir():
-            if folder.name.isdecimal() and int(folder.name) != os.getpid():
-                with contextlib.suppress(OSError):
-                    if (
-                        mark in (folder / "environ").read_bytes().split(b"\0")
-                        and state(int(folder.name)) not in "ZX"
-                    ):
-                        found.append(int(folder.name))
-    return found
-
-
-def _is_rank(pid: int) -> bool:
-    """Whether a launcher gave the process a rank; its helpers have none."""
-    try:
-        names = {entry.partition(b"=")[0] for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")}
-    except OSError:
-        return False
-    return not names.isdisjoint((b"OMPI_COMM_WORLD_RANK", b"PMI_RANK", b"PMIX_RANK"))
-
-
-def state(pid: int) -> str:
-    """The letter of the process's state: R, S, D, T (stopped), Z, or X if there is none."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        return "X"
-
-
-def _kill(pid: int, number: int) -> None:
-    with contextlib.suppress(OSError):
-        os.kill(pid, number)
+    clean(token, shared)
 
 
 def _signal_group(pid: int, number: int) -> None:
@@ -268,7 +243,7 @@ def stumbled(ended: Ended) -> bool:
 
 def telling(output: bytes, first: int = 12, last: int = 12) -> list[str]:
     """The first and last lines of a launch's output, without rulers and repetitions: causes and consequences."""
-    text = output.replace(b"\0", b"").decode(errors="replace")
+    text = relay.without(output).replace(b"\0", b"").decode(errors="replace")
     lines = [line.rstrip() for line in text.splitlines()]
     kept = [line for line in dict.fromkeys(lines) if line.strip(" -=*")]
     return kept if len(kept) <= first + last else [*kept[:first], "…", *kept[-last:]]

@@ -7,8 +7,9 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 
@@ -27,13 +28,21 @@ class Family:
 
 
 _FAMILIES = (
-    Family("Open MPI", "openmpi", r"\(Open MPI\)\s+(\S+)"),  # binds to cores by itself for two ranks
+    Family("Open MPI", "openmpi", r"\((?:Open MPI|OpenRTE)\)\s+(\S+)"),  # binds to cores by itself for two ranks
     Family("Intel MPI", "intelmpi", r"Intel\(R\) MPI Library.*?Version (\S+)"),  # pins by itself
     Family("MPICH", "mpich", r"HYDRA build details:\s+Version:\s+(\S+)", ("-bind-to", "core")),
 )
 
 
 _PLACES = ("bind", "map", "oversubscribe", "use-hwthread", "cpu", "rankfile", "rank-by", "ppn", "ppr", "npernode")
+
+
+# Seconds and tries until Open MPI's daemons (4: OMPI, 5: PRTE) notice that a connection is dead.
+_KEEPALIVE = {
+    f"{prefix}_MCA_oob_tcp_keepalive_{name}": value
+    for prefix in ("OMPI", "PRTE")
+    for name, value in (("time", "5"), ("intvl", "2"), ("probes", "3"))
+}
 
 
 @dataclass(frozen=True)
@@ -58,7 +67,8 @@ def started_by(env: Mapping[str, str]) -> Start | None:
     if "PMI_RANK" in env:
         # Hydra gives its ranks a local id, also where it has srun start its proxies.
         by_srun = in_step and "MPI_LOCALRANKID" not in env
-        intel = any(name.startswith(("I_MPI_HYDRA", "HYDRA_BSTRAP")) for name in env)
+        # Not by settings such as I_MPI_HYDRA_BOOTSTRAP: a site may always set them, whichever MPI is used.
+        intel = any(name.startswith(("I_MPI_HYDRA_UUID", "HYDRA_BSTRAP")) for name in env)
         name = "srun (PMI)" if by_srun else "Intel MPI mpiexec" if intel else "MPICH mpiexec"
         return Start(name, _int(env, "PMI_RANK"), _int(env, "PMI_SIZE"))
     if "PMIX_RANK" in env:
@@ -109,9 +119,14 @@ class Launcher:
     version: str
 
     def command(
-        self, ranks: int, program: list[str], usable_cpus: int, cores: int | None = None, extra: Sequence[str] = ()
+        self,
+        ranks: int,
+        program: list[str],
+        usable_cpus: int,
+        cores: int | None = None,
+        extra: Sequence[str] = (),
     ) -> list[str]:
-        """The whole command line; `extra` are the user's own arguments for mpiexec.
+        """The whole command line for ranks on this host; `extra` are the user's own arguments for mpiexec.
 
         Where those say anything about places, nothing of ours is added: launchers refuse to be told twice.
         """
@@ -120,16 +135,49 @@ class Launcher:
             bind = ["--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"] if self.family.name == "Open MPI" else []
         elif self.family.name == "Open MPI" and cores is not None and cores < ranks:
             bind = ["--use-hwthread-cpus"]  # its slots are cores unless told otherwise
-        if any(word.lstrip("-").startswith(_PLACES) for word in extra):
+        if places(extra):
             bind = []
         return [str(self.path), "-n", str(ranks), *bind, *extra, *program]
+
+    def across(
+        self,
+        ranks: int,
+        hosts: Sequence[str],
+        program: list[str],
+        variables: Iterable[str],
+        extra: Sequence[str] = (),
+    ) -> list[str]:
+        """The whole command line for ranks that are spread evenly over named hosts, each free on all of its CPUs.
+
+        Launchers bind the first rank of each host to its first core, which may be one core of one machine where
+        hosts are containers or namespaces; so ranks bind themselves. `variables` must reach them.
+        """
+        each = ranks // len(hosts)
+        if self.family.name == "Open MPI":
+            where = ["--host", ",".join(f"{host}:{each}" for host in hosts)]
+            where += [] if places(extra) else ["--bind-to", "none"]
+            given = [word.partition("=")[0] for flag, word in pairwise(extra) if flag == "-x"]
+            where += [word for name in variables if name not in given for word in ("-x", name)]
+        else:  # Hydra passes the whole environment on
+            where = ["-hosts", ",".join(hosts), "-ppn", str(each)]
+        return [str(self.path), "-n", str(ranks), *where, *extra, *program]
 
     def environment(self) -> dict[str, str]:
         """What the launcher needs of its environment here, beside what is there."""
         needs = {} if "HOME" in os.environ else {"HOME": _home()}
-        if self.family.name == "Open MPI" and os.geteuid() == 0:
-            needs |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        if self.family.name == "Open MPI":
+            # A daemon that has lost its mpiexec must not wait for ten minutes before it looks.
+            needs |= {name: value for name, value in _KEEPALIVE.items() if name not in os.environ}
+            if os.geteuid() == 0:
+                needs |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        if self.family.name == "Intel MPI":
+            needs |= {"I_MPI_JOB_RESPECT_PROCESS_PLACEMENT": "off"}  # else a batch system's word beats -ppn
         return needs
+
+
+def places(arguments: Sequence[str]) -> bool:
+    """Whether arguments of mpiexec say anything about where ranks go or what they are bound to."""
+    return any(word.lstrip("-").startswith(_PLACES) for word in arguments)
 
 
 def find(mpi: str, version: str, path: str) -> Launcher:

@@ -40,10 +40,14 @@ class Warn(Record):
 
 
 class Failure(Record):
-    """Why a launch did not complete. `exit` is the design's exit code; `output` the telling lines, if any."""
+    """Why a launch did not complete. `exit` is the design's exit code; `output` the telling lines, if any.
+
+    `hint` says what to do about it, where that is known.
+    """
 
     reason: str
     exit: int
+    hint: str | None = None
     command: list[str] = []
     output: list[str] = []
 
@@ -236,7 +240,8 @@ class Source(Record):
 
     `kind` is "net", "loopback" or "hca". What it moves is moved by the sources `over` too: a bond's members, a
     VLAN's parent, the port that IPoIB lies on. `speed` is the link's in bytes/s for each direction, absent where
-    there is no link, as with a virtual interface.
+    there is no link, as with a virtual interface. `virtual` is a virtual function: its counters may be those of
+    the whole port, or stand still.
     """
 
     name: str
@@ -244,6 +249,7 @@ class Source(Record):
     over: list[str] = []
     speed: float | None = None
     driver: str | None = None
+    virtual: bool = False
 
 
 class Watched(Record):
@@ -251,7 +257,8 @@ class Watched(Record):
 
     `idle` is what moved before anything was measured, by source: bytes sent, bytes received, packets sent, packets
     received, each a second. `errors` is how much error counters grew during the run, by "source counter".
-    `saturated` names sources whose counters stood at their largest value.
+    `saturated` names sources whose counters stood at their largest value. `total` is what moved in `seconds`, from
+    before the first visit of any point to after the last one: the visits, and whatever lay between them.
     """
 
     host: str
@@ -259,6 +266,8 @@ class Watched(Record):
     idle: dict[str, list[float]] = {}
     errors: dict[str, int] = {}
     saturated: list[str] = []
+    total: dict[str, list[int]] = {}
+    seconds: float | None = None
 
 
 class Said(Record):

@@ -4,9 +4,9 @@ import re
 import signal
 from pathlib import Path
 
-from pingpong import launch, store
+from pingpong import launch, store, transports
 from pingpong.exits import FAILED, SIGNALLED, TIMED_OUT, USAGE, exit_code
-from pingpong.model import Failure, Run, Session
+from pingpong.model import Failure, Run, Session, Transport
 from pingpong.units import printable
 
 
@@ -27,6 +27,13 @@ def result(session_id: str, path: Path, number: int, ended: launch.Ended) -> tup
         return session, None if own else failure
     failure = _merged(run.failure, failure)
     return session, failure or Failure(reason="the ranks ended before they were done", exit=FAILED)
+
+
+def explained(failure: Failure | None, ended: launch.Ended, asked: Transport | None) -> Failure | None:
+    """The failure of a launch with what to do about it, where its output tells."""
+    if failure and failure.exit != USAGE and not ended.signal:
+        failure.hint = transports.hint(" ".join(launch.telling(ended.output, 60, 60)), asked)
+    return failure
 
 
 def find(session: Session, number: int) -> Run | None:

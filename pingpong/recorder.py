@@ -6,32 +6,46 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Protocol
 
 from msgspec import structs
 
 from pingpong import __version__, store
-from pingpong.model import DEFINITIONS, SCHEMA, Failure, Point, Run, Session, Visit
-from pingpong.request import Request
+from pingpong.model import DEFINITIONS, SCHEMA, Failure, Point, Run, Said, Session, Visit
+from pingpong.request import Job, Request
+from pingpong.say import say
 from pingpong.units import printable
 
 LOCKED = 2.0  # seconds that the watchdog waits for a line to be finished
 
 
+class Lines(Protocol):
+    """Where the lines of a journal go."""
+
+    def write(self, kind: str, value: Any) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Recorder:
     """Writes the last run of a session as it grows. `live` is called with the session after every visit.
 
-    With `again` the file has a journal with the session and its earlier runs; whoever began it also finishes it.
+    With `lines` the run is added to a journal that somebody else has begun and will finish.
 
     All methods raise OSError when the disk is full; the journal then holds what came before.
     """
 
     def __init__(
-        self, path: Path, session: Session, live: Callable[[Session], None] | None = None, again: bool = False
+        self,
+        path: Path,
+        session: Session,
+        live: Callable[[Session], None] | None = None,
+        lines: Lines | None = None,
     ) -> None:
         self.session, self.run = session, session.runs[-1]
-        self._live, self._again = live, again
+        self._live, self._again = live, lines is not None
         self.path = path
-        self._journal = store.Journal(path, again)
+        self._journal: Lines = lines or store.Journal(path)
         self._patience = 0.0
         self._lock = threading.Lock()
         self._interrupt: Callable[[], None] | None = None
@@ -69,6 +83,9 @@ class Recorder:
 
     def end(self, failure: Failure | None = None) -> None:
         """Close the journal with its last line; the run is complete if nothing failed."""
+        for index, point in enumerate(self.run.points):
+            if point.moved and not point.stop:  # what moved is not in the lines of the visits
+                self.update(index, point)
         self.run.status, self.run.failure = ("partial" if failure else "complete"), failure
         run = self.run
         ranks, warnings = ([store.to_builtins(each) for each in some] for some in (run.ranks, run.warnings))
@@ -142,34 +159,50 @@ def _free(output: Path) -> Path:
     return output
 
 
-def begin_several(path: Path, request: Request) -> None:
-    """Begin the journal of a session with several launches, to which each adds its run. Raises OSError."""
+def begin(path: Path, request: Request) -> None:
+    """Begin the journal of a session, to which each launch adds its run. Raises OSError."""
     journal = store.Journal(path)
-    journal.write("session", new_session(None, request))
-    journal.close()
-
-
-def settle(path: Path, request: Request, number: int, failure: Failure | None) -> None:
-    """After a launch: see that the journal has a run of it, and that this run has an end."""
-    with contextlib.suppress(OSError, store.FormatError):
-        journal = store.Journal(path, again=True)
-        run = next((run for run in store.load(path).runs if run.launch == number), None)
-        if run is None:
-            source, plan = f"pingpong {__version__}", request.plan_of(number)
-            journal.write("run", Run(launch=number, source=source, status="partial", plan=plan, failure=failure))
-        elif run.status != "complete":
-            journal.write("end", {"status": run.status, "failure": store.to_builtins(failure)})
+    try:
+        journal.write("session", new_session(None, request))
+    except OSError:
+        path.unlink()  # nothing is measured yet, and the file would be in the way of the next try
+        raise
+    finally:
         journal.close()
 
 
-def finish_several(path: Path) -> Session | None:
-    """Replace the journal by the final JSON, and return the session; None if it cannot be read."""
+def settle(path: Path, request: Request, job: Job, failure: Failure | None, said: list[Said]) -> None:
+    """After a launch: see that the journal has a run of it with an end, and what MPI said of the wire."""
+    with contextlib.suppress(OSError, store.FormatError):
+        journal = store.Journal(path, again=True)
+        run = next((run for run in store.load(path).runs if run.launch == job.number), None)
+        if run is None:
+            run = Run(launch=job.number, source=f"pingpong {__version__}", status="partial", failure=failure)
+            run.plan, run.transport = request.plan_of(job.number), job.transport
+            journal.write("run", run)
+        elif run.status != "complete":
+            journal.write("end", {"status": run.status, "failure": store.to_builtins(failure)})
+        if said:
+            journal.write("said", [store.to_builtins(each) for each in said])
+        journal.close()
+
+
+def finish(path: Path, keep: bool = True) -> Session | None:
+    """Replace the journal by the final JSON, and return the session; None if it cannot be read.
+
+    Unless it is to be kept in any case, a file in which nothing was measured goes away.
+    """
     try:
         session = store.load(path)
+        if not keep and not any(run.points for run in session.runs):
+            path.unlink()
+            return None
     except (OSError, store.FormatError):
         return None
-    with contextlib.suppress(OSError):
+    try:
         store.save(session, path)
+    except OSError as error:
+        say(f"{path} stays a journal (pingpong show reads it): {error.strerror}")
     return session
 
 

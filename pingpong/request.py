@@ -5,16 +5,24 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 from uuid import uuid4
 
 import msgspec
 from msgspec import structs
 
 from pingpong import store
-from pingpong.model import Plan, Session
+from pingpong.model import Plan, Session, Transport
 from pingpong.units import printable
 
 Show = Callable[[Session, bool], None]
+
+
+class Job(NamedTuple):
+    """One launch: its number in the session, from 1 on, and what is asked of MPI in it."""
+
+    number: int
+    transport: Transport | None
 
 
 @dataclass
@@ -22,8 +30,13 @@ class Request:
     """`show(session, finished)` prints the text, as it grows and at the end; None prints nothing.
 
     `time_limit` is in seconds. `output` None means a new file in the working folder. `command` is what the user
-    typed. `launch` is which of the `launches` this process belongs to. `no_native` is why native loops cannot be,
-    where that is known already: a compiler that hung is not asked twice.
+    typed, `words` the options in it that say what to measure. `launches` is how often each transport is launched,
+    or the one that MPI chooses where nothing is asked. `asked` are the transports by name, `transports` what they
+    are with this MPI; `require` "confirmed" makes it a failure when a wire cannot be proved. `hosts` are where the
+    ranks go; none means here. `no_native` is why native loops cannot be, where that is known already: a compiler
+    that hung is not asked twice.
+
+    `launch` and `transport` are what a rank was launched for; `machine` is the one that launched it.
     """
 
     plan: Plan
@@ -31,7 +44,16 @@ class Request:
     command: list[str]
     show: Show | None
     launches: int = 1
+    asked: list[str] = field(default_factory=list)
+    all_available: bool = False
+    require: str | None = None
+    dry_run: bool = False
+    words: list[str] = field(default_factory=list)
+    transports: list[Transport] = field(default_factory=list)
+    hosts: list[str] = field(default_factory=list)
     launch: int = 1
+    transport: Transport | None = None
+    machine: str | None = None
     no_native: str | None = None
     time_limit: float = math.inf
     mpiexec_args: list[str] = field(default_factory=list)
@@ -39,9 +61,17 @@ class Request:
     verbose: bool = False
     id: str = field(default_factory=lambda: uuid4().hex)
 
-    @property
-    def several(self) -> bool:
-        return self.launches > 1
+    def jobs(self) -> list[Job]:
+        """All launches in their order: round after round, each with every transport once, in a shuffled order.
+
+        So whatever drifts on the machine meets all of them alike.
+        """
+        order: list[Transport | None] = []
+        for number in range(self.launches):
+            each = list(self.transports)
+            random.Random(f"{self.plan.seed} round {number}").shuffle(each)
+            order += each or [None]
+        return [Job(number, transport) for number, transport in enumerate(order, 1)]
 
     def plan_of(self, launch: int) -> Plan:
         """The plan of a launch: each visits its points in an order of its own, which follows from the one seed."""
@@ -50,10 +80,11 @@ class Request:
             self.plan, seed=seed if launch == 1 else random.Random(f"{seed} {launch}").randrange(2**32)
         )
 
-    def orders(self, launch: int) -> str:
-        """What the ranks of a launch are told, as one word of a command line."""
-        orders = {"plan": store.to_builtins(self.plan_of(launch)), "launch": launch, "launches": self.launches}
-        orders["no_native"] = self.no_native
+    def orders(self, job: Job, machine: str | None) -> str:
+        """What the ranks of a launch from `machine` are told, as one word of a command line."""
+        orders = {"plan": store.to_builtins(self.plan_of(job.number)), "launch": job.number}
+        orders["transport"] = store.to_builtins(job.transport) if job.transport else None
+        orders |= {"hosts": self.hosts, "machine": machine, "no_native": self.no_native}
         orders |= {"command": [printable(word) for word in self.command], "id": self.id}
         return msgspec.json.encode(orders).decode()
 
@@ -61,5 +92,6 @@ class Request:
 def of_orders(text: str, output: Path | None) -> Request:
     """The request of a rank that was launched with these orders."""
     orders = msgspec.json.decode(text)
-    told = {name: orders[name] for name in ("command", "launch", "launches", "no_native", "id")}
-    return Request(store.from_builtins(orders["plan"], Plan), output, show=None, quiet=True, **told)
+    asked = orders.pop("transport")
+    orders["transport"] = store.from_builtins(asked, Transport) if asked else None
+    return Request(store.from_builtins(orders.pop("plan"), Plan), output, show=None, quiet=True, **orders)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, BinaryIO, Literal, TypeVar
 
 import msgspec
 
-from pingpong.model import SCHEMA, Failure, Point, Rank, Record, Run, Seconds, Session, Visit, Warn
+from pingpong.model import SCHEMA, Failure, Point, Rank, Record, Run, Said, Seconds, Session, Visit, Warn
 
 _JOURNAL = b'{"session":'
 
@@ -42,11 +42,11 @@ class Journal:
 
     def write(self, kind: str, value: Any) -> None:
         """Append one line. Raises OSError when the disk is full; what was written before stays readable."""
-        line = memoryview(msgspec.json.encode({kind: to_builtins(value)}) + b"\n")
+        left = memoryview(line(kind, value))
         begin = self._file.tell()
         try:
-            while line:  # an unbuffered write may take a part of it; the next one then names the reason
-                line = line[self._file.write(line) :]
+            while left:  # an unbuffered write may take a part of it; the next one then names the reason
+                left = left[self._file.write(left) :]
         except OSError:
             with contextlib.suppress(OSError):
                 self._file.truncate(begin)
@@ -55,6 +55,11 @@ class Journal:
 
     def close(self) -> None:
         self._file.close()
+
+
+def line(kind: str, value: Any) -> bytes:
+    """A line of a journal."""
+    return msgspec.json.encode({kind: to_builtins(value)}) + b"\n"
 
 
 class Follower:
@@ -84,8 +89,8 @@ class Follower:
             return False
         if not self.grown and lines and not lines[0].startswith(_JOURNAL):
             return False
-        for line in lines:
-            self._line(line)
+        for each in lines:
+            self._line(each)
         return bool(lines)
 
     def skip(self) -> None:
@@ -97,10 +102,10 @@ class Follower:
         if self._file:
             self._file.close()
 
-    def _line(self, line: bytes) -> None:
+    def _line(self, text: bytes) -> None:
         self.grown += 1
         try:
-            entry = msgspec.json.decode(line)
+            entry = msgspec.json.decode(text)
             ((kind, value),) = entry.items()
             self._apply(kind, value)
         except (
@@ -139,6 +144,8 @@ class Follower:
             run.points[index] = changed
         elif kind == "patience":
             self.patience = float(value)
+        elif kind == "said":
+            run.said = [from_builtins(each, Said) for each in value]
         elif kind == "end":
             run.status = msgspec.convert(value["status"], Literal["complete", "partial"])
             run.failure = from_builtins(value["failure"], Failure) if value.get("failure") else None

@@ -127,6 +127,14 @@ def duration(seconds: float) -> str:
     return f"{significant(seconds / 1e-9, 3)} ns" if seconds else "0 s"
 
 
+def amount(size: float) -> str:
+    """Bytes for people, in powers of 1000: "57.8 MB", "11.6 kB", "800 B"."""
+    for scale, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if abs(size) >= scale * 0.9995:
+            return f"{significant(size / scale, 3)} {unit}"
+    return f"{size:.0f} B"
+
+
 def printable(text: str) -> str:
     """`text` with control characters and broken encodings written out: names from files and hosts are data."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text)

@@ -17,14 +17,17 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import mpi4py
 
-from pingpong import environment, launchers, plans, recorder
+from pingpong import environment, launchers, plans, recorder, relay, store, temporary
+from pingpong.evidence.meter import Elsewhere, Meter
 from pingpong.exits import FAILED, SIGNALLED, TIMED_OUT, USAGE, complaints, exit_code
+from pingpong.guard import Guard
 from pingpong.measure.schedule import Schedule
-from pingpong.model import Connection, Failure, Point, Rank, Session
+from pingpong.model import Connection, Failure, Point, Rank, Session, Watched
 from pingpong.request import Request
 from pingpong.say import say
 from pingpong.watchdog import Watchdog
@@ -54,7 +57,12 @@ def main(request: Request) -> int:
     if start and launchers.foreign(start, MPI.get_vendor()[0]):
         _refuse(start, launchers.wrong_number(start, library, 1))
         return USAGE
-    host = {"rank": environment.rank_facts(0), "facts": environment.host_facts()}
+    temporary.settle()
+    guard = Guard()
+    if request.hosts and not launchers.places(request.mpiexec_args):
+        environment.bind((start and start.rank) or 0)
+    place = environment.rank_facts(0)
+    host = {"rank": place, "facts": environment.host_facts(), "meter": Meter(place.host)}
     quiet = request.quiet or not request.show or bool(start and start.rank)
     absent = plans.absent_all(request.plan, request.no_native)
     host["absent"] = absent or loops.prepare(request.plan, lambda sentence: None if quiet else say(sentence))
@@ -65,6 +73,7 @@ def main(request: Request) -> int:
             _refuse(start, launchers.wrong_number(start, library, world.size))
         _finalise()
         return USAGE
+    guard.watch_shared_memory()
     rank = _Rank(request, start, host)
     try:
         code = rank.measure()
@@ -79,6 +88,9 @@ def main(request: Request) -> int:
         world.Abort(FAILED)  # without it the other rank would wait for ever
         os._exit(FAILED)  # some Aborts return
     _finalise()
+    guard.release()
+    if request.machine != environment.identity() and (token := os.environ.get(temporary.TOKEN)):
+        temporary.remove(token)  # on the other host the one who launched this does so
     return code
 
 
@@ -120,6 +132,7 @@ class _Rank:
         host["rank"].rank = self._me
         self._absent: list[plans.Absent] = []
         self._recorder: recorder.Recorder | None = None
+        self._meter, self._watched = host.pop("meter"), list[Watched]()
         who = f"rank {self._me} on host {socket.gethostname()}"
         self._watchdog = Watchdog(who, self._expired, request.time_limit)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -131,19 +144,23 @@ class _Rank:
         self._control = self._world.Dup()
         lead = self._me == 0
         memory = {"memory": environment.available_memory(), "cache": environment.last_level_cache()}
+        self._host["watched"] = self._meter.at_rest()
         facts = self._control.gather(self._host | memory)
         refused = self._control.bcast(self._prepare(facts, connection) if facts else None)
         if refused:
             if lead:
                 say(refused)
             return USAGE
-        points, pool = self._control.bcast((plans.points(self._plan, self._absent), self._plan.pool))
+        points, pool, watched = self._control.bcast(
+            (plans.points(self._plan, self._absent), self._plan.pool, self._watched)
+        )
         end = (Lead if lead else Peer)(
             self._world,
             self._control,
             self._other,
             self._buffers(pool),
             self._watchdog.arm,
+            self._meters(watched),
         )
         gc.collect()
         gc.disable()  # no collection while a visit runs
@@ -158,6 +175,16 @@ class _Rank:
             return Buffers(max(self._plan.sizes), *needed)
         self._watchdog.arm(START_LIMIT + pool / 1e8)  # touching it takes its time
         return Pool(pool, *needed, self._me, self._other)
+
+    def _meters(self, watched: list[Watched]) -> list[Meter | Elsewhere]:
+        """The counters of lead and peer; where both are on one host, the lead reads them."""
+        self._watched = watched
+        meters: list[Meter | Elsewhere] = [Elsewhere(w.host, tuple(s.name for s in w.sources)) for w in watched]
+        meters += [Elsewhere()] * (2 - len(watched))
+        if self._me < len(watched):
+            self._meter.host = watched[self._me].host
+            meters[self._me] = self._meter
+        return meters
 
     def _connect(self) -> Connection:
         """The first two round trips of the pair, timed by the lead: nothing was said before them."""
@@ -179,6 +206,11 @@ class _Rank:
     def _prepare(self, hosts: list[Any], connection: Connection) -> str | None:
         """Make the run's head and claim the result file; a sentence if that, or the plan, cannot be."""
         ranks: list[Rank] = [h["rank"] for h in hosts]
+        self._watched = head.watched(hosts)
+        if len(self._request.hosts) > 1 and len(self._watched) < 2:
+            return (
+                f"both ranks are on host {ranks[0].host}, and {' and '.join(self._request.hosts)} were asked for"
+            )
         self._plan.pool = plans.pool_for(self._plan, [at["cache"] for at in hosts])
         for rank, at in zip(ranks, hosts, strict=True):
             crowd = Counter(r.host for r in ranks)[rank.host]
@@ -190,17 +222,25 @@ class _Rank:
             return refused
         launcher = self._start.launcher if self._start else None
         run = head.describe(self._plan, self._request.launch, launcher, hosts, connection, self._absent)
+        run.transport, run.evidence = self._request.transport, self._watched
         session = recorder.new_session(run, self._request)
         try:
-            output, several = self._request.output, self._request.several
-            path = output if several and output else recorder.claim(output)
-            self._recorder = recorder.Recorder(path, session, self._live() if self._show else None, several)
+            path, lines = self._journal()
+            self._recorder = recorder.Recorder(path, session, self._live() if self._show else None, lines)
             self._recorder.begin()
         except OSError as error:
             return (
                 str(error) if error.errno is None else f"{self._request.output or 'the result'}: {error.strerror}"
             )
         return None
+
+    def _journal(self) -> tuple[Path, recorder.Lines | None]:
+        """Where the result goes: to the file begun here, by way of mpiexec to another host, or to a new one."""
+        output, machine = self._request.output, self._request.machine
+        if machine is None or output is None:
+            return recorder.claim(output), None
+        here = machine == environment.identity() and output.exists()
+        return output, store.Journal(output, again=True) if here else relay.Sender()
 
     def _live(self) -> Callable[[Session], None]:
         show = self._show
@@ -217,7 +257,7 @@ class _Rank:
         failure = None
         try:
             Schedule(self._plan, points, end, record, record.run.clock).run()
-            head.note_waiting(record.run, end.waited())
+            head.note(record.run, end.told())
             record.end()
         except OSError as error:  # of the journal: MPI's errors are MPI.Exception
             failure = Failure(reason=f"cannot write the result: {error.strerror}", exit=FAILED)

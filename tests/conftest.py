@@ -101,7 +101,8 @@ def _run_ranks(session):
         program = [sys.executable, "-m", "pytest", "--with-mpi", "-p", "no:cacheprovider", "-q", *nodes]
         command = found.command(2, program, environment.usable_cpus() or 2)
         env = dict(os.environ) | found.environment() | {REPORTS: folder}
-        ended = launch.launch(command, env, TIME_LIMIT, lambda: TIME_LIMIT)
+        limit = launch.Limit(TIME_LIMIT, f"the tests took longer than {TIME_LIMIT:g} s")
+        ended = launch.launch(command, env, limit, lambda _: TIME_LIMIT)
         reports = [_read(session.config, Path(folder) / str(rank)) for rank in (0, 1)]
     return reports, "\n".join(launch.telling(ended.output, 40))
 

@@ -4,7 +4,7 @@ import pytest
 
 from pingpong import across, exits, recorder, store
 from pingpong.model import Failure, Plan, Warn
-from pingpong.request import Request, of_orders
+from pingpong.request import Job, Request, of_orders
 from pingpong.texts import FORMS
 
 from .builders import plan, point, run, session
@@ -144,26 +144,27 @@ def test_each_launch_has_a_seed_of_its_own_that_follows_from_the_one_asked_for(t
     seeds = [asked.plan_of(n).seed for n in (1, 2, 3, 4)]
     assert seeds[0] == 5 and len(set(seeds)) == 4
     assert seeds == [request(None).plan_of(n).seed for n in (1, 2, 3, 4)]
-    told = of_orders(asked.orders(3), tmp_path / "r.json")
-    assert (told.launch, told.launches, told.id, told.plan.seed) == (3, 4, asked.id, seeds[2])
+    told = of_orders(asked.orders(Job(3, None), "here"), tmp_path / "r.json")
+    assert (told.launch, told.machine, told.id, told.plan.seed) == (3, "here", asked.id, seeds[2])
 
 
 def test_a_launch_that_was_killed_in_the_middle_of_a_line_does_not_spoil_the_next(tmp_path):
     path = tmp_path / "r.json"
     asked = request(path, launches=3)
-    recorder.begin_several(path, asked)
+    recorder.begin(path, asked)
     first = recorder.new_session(run([], launch=1, status="partial"), asked)
-    mine = recorder.Recorder(path, first, again=True)
+    mine = recorder.Recorder(path, first, lines=store.Journal(path, again=True))
     mine.begin()
     mine.point(point(size=8, visits=[]))
     path.write_bytes(path.read_bytes() + b'{"visit":[0,tr')
-    recorder.settle(path, asked, 1, Failure(reason="killed", exit=1))
-    recorder.settle(path, asked, 2, Failure(reason="never began", exit=1))
-    third = recorder.Recorder(path, recorder.new_session(run([], launch=3, status="partial"), asked), again=True)
+    recorder.settle(path, asked, Job(1, None), Failure(reason="killed", exit=1), [])
+    recorder.settle(path, asked, Job(2, None), Failure(reason="never began", exit=1), [])
+    made = recorder.new_session(run([], launch=3, status="partial"), asked)
+    third = recorder.Recorder(path, made, lines=store.Journal(path, again=True))
     third.begin()
     third.end()
     third.finish()
-    made = recorder.finish_several(path)
+    made = recorder.finish(path)
     assert made == store.load(path)
     assert [(r.launch, r.status, r.failure and r.failure.reason) for r in made.runs] == [
         (1, "partial", "killed"),
@@ -177,3 +178,5 @@ def test_the_worst_code_of_several_launches_counts_and_a_wrong_payload_first():
     assert exits.worst([0, 1]) == 1
     assert exits.worst([0, 124, 1]) == 124
     assert exits.worst([124, 4]) == 4
+    assert exits.worst([1, 3, 124]) == 3
+    assert exits.worst([3, 4]) == 4

@@ -237,16 +237,14 @@ def test_a_folder_that_takes_no_result(tmp_path):
     assert doctor(out, under=roomy).of("results can be written in")[0] == "ok"
 
 
-def test_a_temporary_folder_that_is_none(tmp_path):
-    (tmp_path / "file").touch()
-    there = tmp_path / "there"
-    there.mkdir()
-    wrong = str(tmp_path / "file/x")
-    said = doctor(tmp_path, TMPDIR=wrong)
-    found = said.of(wrong, "does not take 1 MiB") or said.of("mpiexec did not start two ranks")
-    assert found[0] == ("PROBLEM" if said.status else "note") and (said.status or "set TMPDIR" in found[1])
-    cured = doctor(tmp_path, TMPDIR=str(there))
-    assert cured.of("does not take") is None and cured.of("messages went both ways")
+def test_a_temporary_folder_that_is_full(tmp_path):
+    for name in ("full", "roomy"):
+        (tmp_path / name).mkdir()
+    full = namespace(f"mount -t tmpfs -o size=64k full {tmp_path}/full")
+    said = doctor(tmp_path, under=full, TMPDIR=f"{tmp_path}/full")
+    level, advice = said.of(f"{tmp_path}/full on host", "does not take 1 MiB", "No space left on device")
+    assert level == ("note" if said.of("messages went both ways") else "PROBLEM") and "set TMPDIR" in advice
+    assert doctor(tmp_path, under=full, TMPDIR=f"{tmp_path}/roomy").of("does not take") is None
 
 
 # CPUs and memory

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pingpong import launch, store
+from pingpong import processes, store
 
 pytestmark = pytest.mark.faults
 
@@ -57,7 +57,7 @@ class Job:
         """Every process with the mark, but the one that this test started itself."""
         found = []
         for folder in Path("/proc").iterdir():
-            if folder.name.isdecimal() and launch.state(int(folder.name)) not in "ZX":
+            if folder.name.isdecimal() and processes.state(int(folder.name)) not in "ZX":
                 try:
                     environ = (folder / "environ").read_bytes()
                 except OSError:

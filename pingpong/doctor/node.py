@@ -85,9 +85,7 @@ def cpus(launch: Launch) -> list[Finding]:
     """Places of the ranks, as a result would have them."""
     ranks = [survey.rank for survey in launch.surveys]
     environment = {"hosts": {s.rank.host: s.facts for s in launch.surveys}}
-    # Ranks on named hosts are left free by the launcher: it would take the first core of each.
-    found = [warn for warn in placement.warnings(ranks, environment) if warn.code != "unbound" or not launch.hosts]
-    return [Finding("note", warn.text, _CPU_ADVICE[warn.code]) for warn in found]
+    return [Finding("note", warn.text, _CPU_ADVICE[warn.code]) for warn in placement.warnings(ranks, environment)]
 
 
 def native_loops(missing: str | None, no_cache: bool) -> Finding:

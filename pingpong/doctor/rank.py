@@ -10,9 +10,11 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pingpong import environment, launchers, temporary
 from pingpong.doctor.facts import LARGE, SMALL, Survey
 from pingpong.doctor.lines import tell
 from pingpong.doctor.survey import gather
+from pingpong.guard import Guard
 
 if TYPE_CHECKING:
     from mpi4py.MPI import Intracomm
@@ -21,10 +23,15 @@ LIMIT = 12.0  # seconds that a rank may take to look around, and that it then wa
 LAST_WORDS = 0.3  # seconds for the launcher to pass on what was printed
 
 
-def main(folder: Path) -> int:
-    """Survey this host, start MPI and exchange messages; the exit code."""
+def main(folder: Path, bind: bool) -> int:
+    """Survey this host, start MPI and exchange messages; the exit code. With `bind` take a core, as runs do."""
     _leave_later()
-    survey = gather(os.environ, folder)
+    start = launchers.started_by(os.environ)
+    temporary.settle()
+    guard = Guard()
+    if bind:
+        environment.bind((start and start.rank) or 0)
+    survey = gather(start, folder)
     tell(survey)
     try:
         _meet(survey)
@@ -33,6 +40,9 @@ def main(folder: Path) -> int:
         tell(survey)
         time.sleep(LAST_WORDS)
         return 1
+    guard.release()
+    if not survey.sees and (token := os.environ.get(temporary.TOKEN)):
+        temporary.remove(token)
     return 0
 
 

@@ -15,16 +15,18 @@ from pingpong import environment, launch, launchers
 from pingpong.doctor import facts, findings, lines, meeting, node, survey
 from pingpong.doctor.facts import Finding, Launch
 from pingpong.exits import FAILED, SIGNALLED
+from pingpong.hosts import allocated
+from pingpong.launches import travelling
 from pingpong.native import cache, programs
 from pingpong.say import quote, say, show
+from pingpong.temporary import TOKEN
 
-LIMIT = 30.0  # seconds for the launch: more than its ranks take to give up
-# What ranks on other hosts need in order to be the same program; Hydra passes everything on.
-_SAME_PROGRAM = ("PYTHONPATH", "LD_LIBRARY_PATH", "LD_PRELOAD")
+LIMIT = launch.Limit(30.0, "it took longer than 30 s")  # more than its ranks take to give up
 
 
 def main(hosts: Sequence[str], mpiexec_args: Sequence[str], verbose: bool) -> int:
     """Print the findings for these hosts (none: this one) and return 1 if `pingpong run` would fail there."""
+    hosts = hosts or allocated(os.environ)
     found = [node.output_folder(survey.room(Path.cwd(), facts.OUTPUT))]
     mpi = environment.probe_mpi()
     if "error" in mpi:
@@ -34,10 +36,8 @@ def main(hosts: Sequence[str], mpiexec_args: Sequence[str], verbose: bool) -> in
     except launchers.LauncherError as error:
         return _report([*found, meeting.no_launcher(str(error))], hosts)
     started = Launch(mpi["name"], mpi["version"], str(launcher.path), launcher.version, list(hosts))
-    started.given = [
-        *mpiexec_args,
-        *(f"{k}={v}" for k, v in environment.software_facts(os.environ)["variables"].items()),
-    ]
+    steering = environment.steering(os.environ)
+    started.given = [*mpiexec_args, *(f"{name}={value}" for name, value in steering.items())]
     with _folder() as folder:
         number = _start(started, launcher, mpiexec_args, folder, verbose)
         with contextlib.suppress(OSError):
@@ -69,13 +69,18 @@ def _start(
     started: Launch, launcher: launchers.Launcher, extra: Sequence[str], folder: Path, verbose: bool
 ) -> int | None:
     """Launch the ranks and note what came of it; the signal that ended it, if one did."""
+    env = launcher.environment() | os.environ
     program = [sys.executable, "-m", "pingpong", "doctor", "--worker", str(folder)]
-    command = _command(launcher, started.hosts, program, extra)
+    if started.hosts:
+        bind = [] if launchers.places(extra) else ["--bind"]
+        command = launcher.across(2, started.hosts, [*program, *bind], [TOKEN, *travelling(env)], extra)
+    else:
+        command = launcher.command(2, program, environment.own_cpus(), environment.own_cores(), extra)
     if verbose:
         say("starting " + shlex.join(command))
     with launch.deaf():
         for _ in range(2):
-            ended = launch.launch(command, dict(os.environ) | launcher.environment(), LIMIT, lambda: None)
+            ended = launch.launch(command, env, LIMIT, lambda _: None)
             if not launch.stumbled(ended):
                 break
     started.status, started.limit, started.surveys = ended.status, ended.limit, lines.hear(ended.output)
@@ -86,20 +91,6 @@ def _start(
     if verbose:
         quote(started.output)
     return ended.signal
-
-
-def _command(
-    launcher: launchers.Launcher, hosts: Sequence[str], program: list[str], extra: Sequence[str]
-) -> list[str]:
-    if not hosts:
-        return launcher.command(2, program, environment.own_cpus(), environment.own_cores(), extra)
-    each = 2 // len(hosts)
-    if launcher.family.name == "Open MPI":
-        passed = [word for name in _SAME_PROGRAM if name in os.environ for word in ("-x", name)]
-        where = ["--host", ",".join(f"{host}:{each}" for host in hosts), "--bind-to", "none", *passed]
-    else:
-        where = ["-hosts", ",".join(hosts), "-ppn", str(each)]
-    return [str(launcher.path), "-n", "2", *where, *extra, *program]
 
 
 def _resolves(host: str) -> bool:

@@ -11,10 +11,9 @@ import signal
 import socket
 import struct
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 
-from pingpong import __version__, environment, launchers
+from pingpong import __version__, environment, launchers, temporary
 from pingpong.doctor import facts
 from pingpong.doctor.facts import Address, Folder, Survey
 
@@ -30,9 +29,8 @@ _SET_PTRACER = 0x59616D61  # PR_SET_PTRACER
 _GLOBAL = "00"  # the scope of an address in /proc/net/if_inet6
 
 
-def gather(env: Mapping[str, str], folder: Path) -> Survey:
-    """The survey of this process's host; `folder` is where the controller left a file, if folders are shared."""
-    start = launchers.started_by(env)
+def gather(start: launchers.Start | None, folder: Path) -> Survey:
+    """The survey of this process's host; `start` says who started it, `folder` is the controller's."""
     rank = environment.rank_facts((start and start.rank) or 0)
     soft = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     survey = Survey(
@@ -49,7 +47,7 @@ def gather(env: Mapping[str, str], folder: Path) -> Survey:
         ptrace=_read(Path("/proc/sys/kernel/yama/ptrace_scope")),
         copies=no_copies(),
         shared=room(Path("/dev/shm"), facts.SHARED_MEMORY),
-        temporary=room(Path(env.get("TMPDIR") or "/tmp"), facts.TEMPORARY),
+        temporary=room(temporary.base(), facts.TEMPORARY),
     )
     with contextlib.suppress(OSError):
         (folder / survey.id).touch()

@@ -4,11 +4,12 @@ Orders and reports are fixed arrays on a communicator of their own. One order go
 comes back after it; while the steps of a visit run, nothing else is sent.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from mpi4py import MPI
@@ -19,12 +20,12 @@ from pingpong.measure.buffers import Buffers, Bytes, message
 from pingpong.measure.clock import Block, Tick, now
 from pingpong.measure.pool import Pool
 from pingpong.measure.waiting import Waiting
-from pingpong.model import Mismatch, Point
+from pingpong.model import Mismatch, Moved, Point
 from pingpong.units import size_text
 
 ORDER, REPORT, MEET = range(3)  # tags
-OPEN, VISIT, WAITED, END = range(4)
-_REPORT = 5
+OPEN, VISIT, TELL, END = range(4)
+_REPORT = 5  # numbers about the payload, before those of the counters
 
 
 class Order(NamedTuple):
@@ -41,6 +42,35 @@ class Order(NamedTuple):
 
 def _milli(seconds: float) -> int:
     return int(seconds * 1000)
+
+
+class Meter(Protocol):
+    """The counters of a host: four numbers for each of the named sources (see `pingpong.model.Moved`)."""
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    def read(self) -> list[int]: ...
+
+    def errors(self) -> dict[str, int]: ...
+
+    def saturated(self) -> list[str]: ...
+
+
+class Told(NamedTuple):
+    """What a rank knows when it has measured: its waiting for a CPU, how error counters grew, which are full.
+
+    `total` is what moved by source in the `seconds` from the first visit to the last.
+    """
+
+    waited: Waiting
+    errors: dict[str, int]
+    saturated: list[str]
+    total: dict[str, list[int]]
+    seconds: float
 
 
 class PairLink:
@@ -79,13 +109,26 @@ class _Opened:
 
 
 class End:
-    """One end of a pair with its opened points. `watch(seconds)` is called before what may block for long."""
+    """One end of a pair with its opened points. `watch(seconds)` is called before what may block for long.
+
+    `meters` are the counters of lead and peer; only its own ones are read at this end.
+    """
 
     def __init__(
-        self, comm: Any, control: Any, other: int, buffers: Buffers | Pool, watch: Callable[[float], None]
+        self,
+        comm: Any,
+        control: Any,
+        other: int,
+        buffers: Buffers | Pool,
+        watch: Callable[[float], None],
+        meters: Sequence[Meter],
     ) -> None:
         self._comm, self._control, self._other = comm, control, other
         self._buffers, self._watch = buffers, watch
+        self._meters = meters
+        self._span: list[
+            tuple[float, list[int]]
+        ] = []  # when the first visit began and the last ended; counters then
         self._me = comm.Get_rank()
         self._began = waiting.so_far()
         self._stack = ExitStack()
@@ -118,13 +161,30 @@ class End:
             return self._buffers.first_wrong(opened.point.size, len(opened.into), opened.offsets)
         return payload.first_wrong(opened.into, self._other, visit)
 
-    def _run(self, opened: _Opened, end: int, block: Block) -> None:
+    def _run(self, opened: _Opened, end: int, block: Block, number: int) -> list[int]:
+        """Make the steps of a visit; returns what the counters of this end say has moved meanwhile."""
+        before = self._meters[end].read()
+        if number and not self._span:
+            self._span = [(time.monotonic(), before)] * 2
         try:
             opened.loops[end](block)
         except MPI.Exception as error:
             point = opened.point
             error.add_note(f"(in {point.kernel}, {point.loop} loop, {size_text(point.size)} bytes)")
             raise
+        opened.link.meet()  # what was sent last has arrived, and so has left
+        after = self._meters[end].read()
+        if number:  # not a trial
+            self._span[1] = time.monotonic(), after
+        return [b - a for a, b in zip(before, after, strict=True)]
+
+    def _tell(self, end: int) -> Told:
+        meter = self._meters[end]
+        (since, first), (until, last) = self._span or [(0.0, []), (0.0, [])]
+        moved = [b - a for a, b in zip(first, last, strict=True)]
+        total = {n: moved[4 * i : 4 * i + 4] for i, n in enumerate(meter.names) if any(moved[4 * i : 4 * i + 4])}
+        waited = waiting.so_far().since(self._began)
+        return Told(waited, meter.errors(), meter.saturated(), total, until - since)
 
     def _close(self) -> None:
         self._stack.close()
@@ -151,19 +211,31 @@ class Lead(End):
         self._send(order)
         opened = self._opened[index]
         block = self._block(opened, order, self.tick)
-        self._run(opened, 0, block)
+        began = time.monotonic()
+        here = self._run(opened, 0, block, number)
+        seconds = time.monotonic() - began
         wrong = [_mismatch(self._me, number, self._first_wrong(opened, number))]
-        report = np.empty(_REPORT, np.int64)
-        self._control.Recv([report, MPI.INT64_T], self._other, REPORT)
-        wrong.append(_mismatch(self._other, number, tuple(report[1:].tolist()) if report[0] else None))
+        numbers = np.empty(_REPORT + 4 * len(self._meters[1].names), np.int64)
+        self._control.Recv([numbers, MPI.INT64_T], self._other, REPORT)
+        report = numbers.tolist()
+        wrong.append(_mismatch(self._other, number, tuple(report[1:_REPORT]) if report[0] else None))
+        if number:
+            self._note_moved(opened.point, seconds, here, report[_REPORT:])
         return block.seconds(), [w for w in wrong if w]
 
-    def waited(self) -> tuple[Waiting, Waiting]:
-        """How long lead and peer have waited for their CPUs since they began. Raises MPI.Exception."""
-        self._send(Order(WAITED))
-        numbers = np.empty(len(Waiting._fields), np.int64)
-        self._control.Recv([numbers, MPI.INT64_T], self._other, REPORT)
-        return waiting.so_far().since(self._began), Waiting(*numbers.tolist())
+    def _note_moved(self, point: Point, seconds: float, here: list[int], there: list[int]) -> None:
+        moved = point.moved = point.moved or Moved(seconds=0.0)
+        moved.seconds += seconds
+        for meter, counts in zip(self._meters, (here, there), strict=True):
+            for index, name in enumerate(meter.names):
+                if any(new := counts[4 * index : 4 * index + 4]):
+                    of_host = moved.hosts.setdefault(meter.host, {})
+                    of_host[name] = [a + b for a, b in zip(of_host.get(name, [0] * 4), new, strict=True)]
+
+    def told(self) -> list[Told]:
+        """What lead and peer have to tell at the end of a run. Raises MPI.Exception."""
+        self._send(Order(TELL))
+        return [self._tell(0), self._control.recv(source=self._other, tag=REPORT)]
 
     def end(self, code: int) -> None:
         """Close all points on both ends and tell the peer the exit code."""
@@ -191,17 +263,16 @@ class Peer(End):
             elif order.op == VISIT:
                 opened = self._opened[order.first]
                 self._visit(opened, order.number, self._block(opened, order))
-            elif order.op == WAITED:
-                mine = np.array(waiting.so_far().since(self._began), np.int64)
-                self._control.Send([mine, MPI.INT64_T], self._other, REPORT)
+            elif order.op == TELL:
+                self._control.send(self._tell(1), self._other, REPORT)
             else:
                 self._close()
                 return order.first
 
     def _visit(self, opened: _Opened, number: int, block: Block) -> None:
-        self._run(opened, 1, block)
+        moved = self._run(opened, 1, block, number)
         wrong = self._first_wrong(opened, number)
-        report = np.array([1, *wrong] if wrong else [0] * _REPORT, np.int64)
+        report = np.array([*([1, *wrong] if wrong else [0] * _REPORT), *moved], np.int64)
         self._control.Send([report, MPI.INT64_T], self._other, REPORT)
 
 

@@ -3,10 +3,11 @@
 import contextlib
 import fcntl
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from pingpong import temporary
 
 PATIENCE = 30.0  # seconds for another process to finish compiling; a stopped one must not stop all others
 PROBE = bytes(16_384)  # more than a program takes: a full disk has room for an empty file
@@ -115,4 +116,4 @@ def _places() -> Iterator[Path]:
         with contextlib.suppress(RuntimeError):  # nobody's home is known
             yield Path.home() / ".cache" / "pingpong"
     with contextlib.suppress(FileNotFoundError):  # there is none that can be written
-        yield Path(tempfile.gettempdir()) / f"pingpong-{os.geteuid()}"
+        yield temporary.base() / f"pingpong-{os.geteuid()}"

@@ -1,18 +1,24 @@
 """A session as text. Each form is a function from a session to a string; `FORMS` is the table of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pingpong.model import Session
-from pingpong.texts import histogram, launches, percentiles, tables
+from pingpong.texts import histogram, launches, percentiles, tables, wires
 
 FORMS: dict[str, Callable[[Session], str]] = {
     "log": launches.text,
     "table": lambda session: tables.terminal(launches.sheets(session)),
     "csv": tables.csv_text,
-    "json": tables.json_text,
+    "json": lambda session: _json(session, ()),
     "markdown": lambda session: tables.markdown(launches.sheets(session)),
 }
+
+
+def _json(session: Session, percents: Sequence[float]) -> str:
+    """The points as an array; where transports were asked for, an object with them and the points."""
+    points, compared = list(tables.rows(session, percents)), wires.rows(session)
+    return tables.json_text({"transports": compared, "points": points} if compared else points)
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,7 @@ def text(session: Session, options: Options) -> str:
     if options.form == "csv":
         return tables.csv_text(session, options.percentiles)
     if options.form == "json":
-        return tables.json_text(session, options.percentiles)
+        return _json(session, options.percentiles)
     marked = options.form == "markdown"
     lines: list[str] = []
     if options.percentiles:

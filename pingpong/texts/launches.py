@@ -5,17 +5,25 @@ from statistics import median
 from pingpong import across, stats
 from pingpong.across import Across, Spread
 from pingpong.model import Point, Run, Session
-from pingpong.texts import log, tables
+from pingpong.texts import log, tables, wires
 from pingpong.texts.tables import Sheet, Table
 from pingpong.units import MB, MICRO, micros, significant, size_text
+from pingpong.wires import of_session as wires_of
 
 
 def text(session: Session) -> str:
     """The log of a session: launches that repeat each other as one, anything else run by run."""
     lines: list[str] = []
     for runs in across.groups(session):
+        lines += [""] if lines else []
         lines += _lines(runs) if len(runs) > 1 else log.run_lines(runs[0])
-    return log.joined(lines)
+    return log.joined(lines + tables.lines_of(_transports(session)))
+
+
+def _transports(session: Session) -> list[Table]:
+    """The comparison of the transports, where any were asked for."""
+    found = wires_of(session)
+    return [wires.table(found)] if found else []
 
 
 def _lines(runs: list[Run]) -> list[str]:
@@ -55,7 +63,12 @@ def closing(runs: list[Run]) -> list[str]:
     """The spread, the headline with its interval, and the launches that failed."""
     measured = across.whole(runs)
     found, best = across.points(measured), across.headlines(measured)
-    lines = [*log.late_warnings(runs), *log.point_warnings(runs), *log.added(across.added(measured))]
+    lines = [
+        *log.wire(measured),
+        *log.late_warnings(runs),
+        *log.point_warnings(runs),
+        *log.added(across.added(measured)),
+    ]
     if len(measured) > 1:
         lines += _spread(found)
     if best and len(measured) > 1:
@@ -98,7 +111,9 @@ COLUMNS = ("bytes", "µs", "±%", "within%", "between%", "least", "most", "MB/s"
 def sheets(session: Session) -> list[Sheet]:
     """The tables of a session: launches that repeat each other as one, anything else run by run."""
     grouped = across.groups(session)
-    return [_sheet(runs) if len(runs) > 1 else tables.sheet(runs[0]) for runs in grouped]
+    made = [_sheet(runs) if len(runs) > 1 else tables.sheet(runs[0]) for runs in grouped]
+    compared = _transports(session)
+    return [*made, Sheet([], compared, [])] if compared else made
 
 
 def _sheet(runs: list[Run]) -> Sheet:

@@ -3,10 +3,11 @@
 "took" is the full round trip; MB/sec is 2 * size / time with MB = 10^6 bytes, per direction in the third section.
 """
 
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
 from statistics import median
 
-from pingpong import placement, stats
+from pingpong import evidence, placement, stats, wires
 from pingpong.kernels import KERNELS
 from pingpong.model import Point, Run
 from pingpong.units import MB, MICRO, duration, micros, printable, significant, size_text
@@ -91,6 +92,10 @@ def _placement(run: Run) -> list[str]:
     if run.mpi:
         launcher = f", started by {run.mpi.launcher}" if run.mpi.launcher else ""
         lines[0] += f"; {run.mpi.name} {run.mpi.version}{launcher}"
+    if run.transport:
+        variables = [f"{name}={shlex.quote(value)}" for name, value in run.transport.environment.items()]
+        how = " ".join([*variables, shlex.join(run.transport.arguments)]).strip()
+        lines.append(f"# transport {run.transport.name}: {how or 'as MPI chooses'}")
     for c in run.connections:
         lines.append(f"# first message and answer {duration(c.first)} (connects), second {duration(c.second)}")
     return lines + [f"# warning: {warn.text}" for warn in run.warnings if warn.code != placement.DISTURBED]
@@ -204,7 +209,7 @@ def added(found: list[tuple[Point, float]]) -> list[str]:
 def closing(run: Run) -> list[str]:
     """The end of a run's log: what is to be said of single points, the headline, and why it is partial."""
     best = stats.headline(stats.preferred(run.points))
-    lines = late_warnings([run]) + point_warnings([run])
+    lines = wire([run]) + late_warnings([run]) + point_warnings([run])
     if best:
         lines += _doubts("Max rate", best.fastest) + _doubts("Min latency", best.nearest)
     lines += added(stats.added(run.points))
@@ -214,6 +219,25 @@ def closing(run: Run) -> list[str]:
     else:
         lines += ["No time was measured."]
     return lines + partial(run)
+
+
+def wire(runs: Sequence[Run]) -> list[str]:
+    """What carried the bytes of a run, or of launches that repeat each other, and what to be wary of."""
+    measured = [run for run in runs if run.points and run.evidence]
+    finding = wires.worst([evidence.of_run(run) for run in measured])
+    if finding is None:
+        return []
+    transport = measured[0].transport
+    line = f"# wire: {finding.observed}"
+    if transport:
+        line += (
+            f"; {transport.name} is {finding.verdict}"
+            if transport.carrier
+            else f"; {transport.name} asked for none"
+        )
+    line += f": {finding.reason}" if finding.reason else ""
+    texts = dict.fromkeys(warn.text for run in measured for warn in evidence.warnings(run))
+    return [line, *(f"# warning: {text}" for text in texts)]
 
 
 def partial(run: Run) -> list[str]:

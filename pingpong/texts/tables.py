@@ -9,13 +9,14 @@ from typing import Any
 
 import msgspec
 
-from pingpong import stats, units
+from pingpong import evidence, stats, units
 from pingpong.model import Point, Run, Session
 from pingpong.stats import Interval
 from pingpong.texts import log
 from pingpong.units import MB, percentile_name, printable, significant, size_text
 
 WIDTH = 80
+WORDS = ("stop", "transport", "asked", "observed", "verdict")  # columns that hold no figures
 WIDEST = 1_000_000  # columns: beyond it figures would be cut
 
 
@@ -36,7 +37,7 @@ def _rows(run: Run) -> list[dict[str, Any]]:
 
 
 def _row(run: Run, point: Point, added: float | None) -> dict[str, Any]:
-    summary = stats.summarize(point)
+    summary, finding = stats.summarize(point), evidence.of_point(run, point)
     step, interval = summary.median, summary.interval
     rate = stats.bandwidth(point, step) if step else None
 
@@ -66,14 +67,16 @@ def _row(run: Run, point: Point, added: float | None) -> dict[str, Any]:
         "stop": point.stop,
         "modes": [{"seconds": time(m.value), "share": round(m.share, 3)} for m in summary.modes],
         "invalid": summary.invalid,
+        "observed": finding.observed,
+        "verdict": finding.verdict,
         "wrong_payloads": len({wrong.visit for wrong in point.payload.wrong}),
         "warnings": [warn.text for warn in point.warnings],
     }
 
 
-def json_text(session: Session, percents: Sequence[float] = ()) -> str:
-    """The rows as one JSON array, indented."""
-    return msgspec.json.format(msgspec.json.encode(list(rows(session, percents))), indent=2).decode() + "\n"
+def json_text(value: Any) -> str:
+    """The value as JSON, indented."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
 
 
 def csv_text(session: Session, percents: Sequence[float] = ()) -> str:
@@ -192,12 +195,21 @@ def terminal(sheets: list[Sheet]) -> str:
 
     Only figures that would not fit make one wider: a cut figure is a wrong one.
     """
-    lines = [part for each in sheets for line in each.head for part in wrap(line)]
-    for table in (table for each in sheets for table in each.tables):
+    lines: list[str] = []
+    for each in sheets:
+        lines += [part for line in each.head for part in wrap(line)]
+        lines += lines_of(each.tables)
+        lines += ["", *(part for line in each.tail if line for part in wrap(line))] if each.tail else []
+    return "".join(line + "\n" for line in lines)
+
+
+def lines_of(made: Sequence[Table]) -> list[str]:
+    """Tables with their titles and notes, each after an empty line."""
+    lines: list[str] = []
+    for table in made:
         lines += ["", table.title, *grid(table.columns, table.cells)]
         lines += [part for note in table.notes for part in wrap(f"  {note}")]
-    lines += ["", *(part for each in sheets for line in each.tail if line for part in wrap(line))]
-    return "".join(line + "\n" for line in lines)
+    return lines
 
 
 def grid(names: Sequence[str], cells: Iterable[Sequence[str]]) -> list[str]:
@@ -209,7 +221,7 @@ def grid(names: Sequence[str], cells: Iterable[Sequence[str]]) -> list[str]:
 
     made = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for name in names:
-        made.add_column(name, justify="left" if name == "stop" else "right", no_wrap=True)
+        made.add_column(name, justify="left" if name in WORDS else "right", no_wrap=True)
     for row in cells:
         made.add_row(*(Text(cell) for cell in row))
     file = io.StringIO()
@@ -225,12 +237,19 @@ def wrap(line: str) -> list[str]:
 
 def markdown(sheets: list[Sheet]) -> str:
     """The same tables in Markdown."""
-    lines = [f"    {printable(line)}" for each in sheets for line in each.head]
-    for table in (table for each in sheets for table in each.tables):
-        lines += ["", f"## {escape(table.title)}", "", *markdown_grid(table.columns, table.cells)]
-        lines += ["", *(f"- {escape(printable(note))}" for note in table.notes)]
-    tail = [f"    {printable(line)}" for each in sheets for line in each.tail if line]
-    return "\n".join([*lines, "", *tail]) + "\n"
+    lines: list[str] = []
+    for each in sheets:
+        lines += (
+            ["", *(f"    {printable(line)}" for line in each.head)]
+            if lines and each.head
+            else [f"    {printable(line)}" for line in each.head]
+        )
+        for table in each.tables:
+            lines += ["", f"## {escape(table.title)}", "", *markdown_grid(table.columns, table.cells)]
+            lines += ["", *(f"- {escape(printable(note))}" for note in table.notes)]
+        tail = [f"    {printable(line)}" for line in each.tail if line]
+        lines += ["", *tail] if tail else []
+    return "\n".join(lines) + "\n"
 
 
 def markdown_grid(names: Sequence[str], cells: Iterable[Sequence[str]]) -> list[str]:

@@ -363,16 +363,8 @@ def test_wrong_use_shows_the_commands(words):
 
 def test_without_the_rights_tests_are_skipped_or_fail_where_the_lab_is_required(lab):
     test = f"{__file__}::test_names_are_known"
-    command = [
-        "unshare",
-        "--user",
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:cacheprovider",
-        test,
-    ]  # no user mapped
+    nobody = ["unshare", "--user"]  # and no user mapped
+    command = [*nobody, sys.executable, "-m", "pytest", "-p", "no:cacheprovider", test]
     for required, said in ("", "2 skipped"), ("required", "2 errors"):
         env = os.environ | {"PINGPONG_LAB": required}
         done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)

@@ -5,6 +5,7 @@ import pytest
 from mpi4py import MPI
 
 from pingpong import plans, stats
+from pingpong.evidence.meter import Elsewhere
 from pingpong.measure import pair as pairs
 from pingpong.measure import payload
 from pingpong.measure.buffers import Buffers, aligned
@@ -35,7 +36,7 @@ def measured(plan, lead_class=pairs.Lead, peer_class=pairs.Peer):
     cold = plan.cache == "cold"
     buffers = Pool(1 << 20, *needed, me, 1 - me) if cold else Buffers(max(plan.sizes), *needed)
     cls = lead_class if me == 0 else peer_class
-    end = cls(COMM, CONTROL, 1 - me, buffers, lambda seconds: None)
+    end = cls(COMM, CONTROL, 1 - me, buffers, lambda seconds: None, (Elsewhere(), Elsewhere()))
     points = plans.points(plan)
     if me == 0:
         Schedule(plan, points, end, Ignore(), CLOCK).run()

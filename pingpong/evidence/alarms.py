@@ -1,0 +1,109 @@
+"""What cannot be, and what should not have happened: warnings beside the figures of a run."""
+
+from statistics import median
+
+from pingpong.evidence.amounts import one_machine, pair
+from pingpong.evidence.case import STRIPED, carriers, listed
+from pingpong.evidence.runs import case_of, of_run
+from pingpong.model import Point, Run, Warn
+from pingpong.units import amount, duration, printable, size_text
+
+TOO_FAST = 0.5e-6  # seconds: no message passes between two hosts in less
+OUTAGE, LONGER = 1.0, 1000.0  # seconds, and medians, that a sample took at least
+RETRANSMITS = 0.01  # of the packets sent
+BEYOND = 1.02  # times a link's speed
+# Grow wherever a link is loaded; worth knowing beside a bandwidth, and nothing is broken.
+WAITS = ("port_xmit_wait",)
+
+
+def warnings(run: Run) -> list[Warn]:
+    """The warnings of the wire, each once. Their codes are stable."""
+    found = [_same_machine(run), _striped(run), *_errors(run), _retransmits(run)]
+    for point in run.points:
+        found += [_outage(point), _beyond_speed(run, point)]
+    return [warn for warn in found if warn]
+
+
+def _same_machine(run: Run) -> Warn | None:
+    ranks = pair(run)
+    if ranks is None or ranks[0].host == ranks[1].host:
+        return None
+    a, b = (printable(rank.host) for rank in ranks)
+    if ranks[0].machine and ranks[1].machine:
+        if one_machine(*ranks):
+            return Warn(code="one-machine", text=f"hosts {a} and {b} are one machine: no wire lies between them")
+        return None
+    trips = [min(v.seconds) / p.steps / p.legs for p in run.points if p.legs for v in p.visits if v.seconds]
+    if trips and min(trips) < TOO_FAST:
+        text = f"a half trip of {duration(min(trips))} between hosts {a} and {b}: they are one machine"
+        return Warn(code="one-machine", text=text)
+    return None
+
+
+def _striped(run: Run) -> Warn | None:
+    finding = of_run(run)
+    if STRIPED not in finding.observed:
+        return None
+    figures = f": {finding.reason}" if finding.verdict == "observed" and finding.reason else ""
+    text = f"messages were spread over several interfaces, {finding.observed}{figures}"
+    return Warn(code="striped", text=text)
+
+
+def _errors(run: Run) -> list[Warn]:
+    found = []
+    for watched in run.evidence:
+        for counter, grew in sorted(watched.errors.items()):
+            source, _, name = counter.partition(" ")
+            if grew <= 0 or source == "tcp":
+                continue
+            waits = name in WAITS
+            what = f"{printable(counter)} grew by {grew} on host {printable(watched.host)}"
+            text = f"{what}: packets waited for credits" if waits else what
+            found.append(Warn(code="wire-waits" if waits else "wire-errors", text=text))
+    return found
+
+
+def _retransmits(run: Run) -> Warn | None:
+    for watched in run.evidence:
+        again = watched.errors.get("tcp RetransSegs", 0)
+        nets = {source.name for source in watched.sources if source.kind == "net"}
+        sent = sum(
+            numbers[2]
+            for point in run.points
+            if point.moved
+            for name, numbers in point.moved.hosts.get(watched.host, {}).items()
+            if name in nets
+        )
+        if again > 1 and again > RETRANSMITS * sent:
+            share = f" ({100 * again / sent:.2g} % of the packets)" if sent else ""
+            text = f"TCP sent {again} segments{share} again on host {printable(watched.host)}: packets get lost"
+            return Warn(code="retransmits", text=text)
+    return None
+
+
+def _outage(point: Point) -> Warn | None:
+    samples = [seconds for visit in point.visits for seconds in visit.seconds]
+    if not samples or max(samples) <= max(OUTAGE, LONGER * median(samples)):
+        return None
+    sample = f"a sample of {duration(max(samples))} at {size_text(point.size)}"
+    text = f"{sample}: the link may have been down for a moment"
+    return Warn(code="outage", text=text)
+
+
+def _beyond_speed(run: Run, point: Point) -> Warn | None:
+    """The payload took less time than the links that carried it need: a speed, a clock or a counter is wrong."""
+    case = case_of(run, point)
+    times = [seconds for visit in point.visits for seconds in visit.seconds]
+    if case is None or not times or median(times) <= 0:
+        return None
+    rate = point.size * point.messages * point.steps / median(times) / point.directions
+    for host in case.hosts:
+        names = carriers(case, host)
+        speeds = [s.speed for s in host.sources if s.name in {*names, *host.below(names)} and s.speed]
+        if speeds and rate > BEYOND * sum(speeds):
+            links = f"the links of {listed(list(names))} on host {printable(host.name)}"
+            text = (
+                f"{amount(rate)}/s at {size_text(point.size)}, more than {links} carry ({amount(sum(speeds))}/s)"
+            )
+            return Warn(code="beyond-speed", text=text)
+    return None

@@ -1,0 +1,136 @@
+"""What is judged, which carriers the counters saw at work, and which the transport names."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pingpong.evidence.amounts import Expected, Host, one_machine, one_network
+from pingpong.model import Rank, Said
+from pingpong.units import printable
+
+Verdict = Literal["confirmed", "contradicted", "unverifiable", "observed"]
+WORST: tuple[Verdict, ...] = ("contradicted", "unverifiable", "confirmed", "observed")
+
+ENOUGH, NOTICED = 0.9, 0.1  # of what was expected: nearly all of it, and some of it
+MEMORY, NOTHING, UNKNOWN, STRIPED = "shared memory", "nothing moved", "unknown", "(striped)"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What moved a point (or a run) and whether that is what was asked for.
+
+    `observed` names the carrier: "ib0", "eth0 + ib0 (striped)", "shared memory", "lo", "nothing moved", or says
+    "unknown". `reason` is one sentence with the figures; "" if plainly confirmed.
+    """
+
+    verdict: Verdict
+    observed: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is judged: `want` moved each way between the ranks in `seconds`; `hosts` are those watched."""
+
+    ranks: tuple[Rank, Rank]
+    want: Expected
+    hosts: list[Host]
+    seconds: float
+    said: list[Said]
+
+    @property
+    def one_machine(self) -> bool:
+        return one_machine(*self.ranks)
+
+    @property
+    def one_host(self) -> bool:
+        """Whether the counters of one network see both ends."""
+        return one_network(*self.ranks)
+
+    @property
+    def each(self) -> Expected:
+        """What a counter should have seen, in each direction."""
+        return self.want.both_ways() if self.one_host else self.want
+
+    @property
+    def watched_both(self) -> bool:
+        return len(self.hosts) == len({rank.host for rank in self.ranks})
+
+    def joins(self, host: Host) -> list[str]:
+        """The sources that could carry a message between the two ranks: no loopback leaves its host."""
+        return [s.name for s in host.sources if self.one_host or s.kind != "loopback"]
+
+
+# What moved
+
+
+def carriers(case: Case, host: Host) -> dict[str, float]:
+    """By source the bytes above idle that no source on it moved, both directions together, without mere noise."""
+    own = host.own(0), host.own(1)
+    moved = {name: sum(max(0.0, flows[name].above) for flows in own) for name in case.joins(host)}
+    return {name: size for name, size in moved.items() if size > NOTICED * 2 * case.each.least}
+
+
+def observed(case: Case, proven: str | None = None) -> str:
+    """The carriers by name; by host, where hosts differ. Only those of the carrier that is `proven`, if one is."""
+    texts = {host.name: _on(case, host, proven) for host in case.hosts}
+    if len(set(texts.values())) == 1:
+        return next(iter(texts.values()))
+    return ", ".join(f"{text} on {printable(host)}" for host, text in texts.items()) or UNKNOWN
+
+
+def _on(case: Case, host: Host, proven: str | None) -> str:
+    if back := host.went_back():
+        return f"{UNKNOWN} ({listed(back)} reset)"
+    found = carriers(case, host)
+    if proven:
+        names = asked(case, host, proven)
+        found = {name: moved for name, moved in found.items() if name in names} or found
+    if not found:
+        if host.saturated or host.blind:
+            return UNKNOWN
+        return MEMORY if case.one_machine else NOTHING
+    full = [name for name, moved in found.items() if moved >= ENOUGH * 2 * case.each.least]
+    text = " + ".join(sorted(map(printable, full or found)))
+    return text if full or len(found) == 1 else f"{text} {STRIPED}"
+
+
+def shares(case: Case) -> str:
+    """Of striped messages on the first host: "eth0 52 %, ib0 48 %"."""
+    found = carriers(case, case.hosts[0]) if case.hosts else {}
+    everything = sum(found.values())
+    return ", ".join(f"{printable(name)} {100 * found[name] / everything:.0f} %" for name in sorted(found))
+
+
+def listed(names: list[str]) -> str:
+    """Names from a host as a list for people."""
+    return ", ".join(map(printable, names))
+
+
+# What was asked for
+
+
+def asked(case: Case, host: Host, carrier: str) -> list[str]:
+    """The sources of a host that the carrier names; one that is named is given even where it is not there."""
+    kind, _, name = carrier.partition(":")
+    if kind == "hca":
+        ports = [s.name for s in host.sources if s.kind == "hca"]
+        return [port for port in ports if not name or port == name or port.startswith(f"{name}:")]
+    if name:
+        return [name]
+    nets = {s.name for s in host.sources if s.kind != "hca"} & set(case.joins(host))
+    # What lies on another interface is counted there already.
+    return [s.name for s in host.sources if s.name in nets and not nets & set(s.over)]
+
+
+def others(case: Case, host: Host, carrier: str) -> list[str]:
+    """The sources that are not of the carrier's stack.
+
+    An IPoIB interface is in the stack of nothing but itself: what it moves is no native traffic of its port, and
+    what its port moves besides is none of its own.
+    """
+    names = asked(case, host, carrier)
+    below = host.below(names)
+    stack = {*names, *below}
+    if not carrier.startswith("hca"):
+        stack = {*names, *host.above(names), *(name for name in below if host.kind(name) != "hca")}
+    return [name for name in case.joins(host) if name not in stack]

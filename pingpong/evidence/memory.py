@@ -1,0 +1,50 @@
+"""The verdict on shared memory, which no counter counts: what stood still, and what MPI said."""
+
+from pingpong.evidence.amounts import WAYS, Flow
+from pingpong.evidence.case import ENOUGH, NOTICED, Case, Verdict, listed
+from pingpong.units import amount, printable
+
+
+def verdict(case: Case) -> tuple[Verdict, str]:
+    """Verdict and reason for the carrier "shm"."""
+    flow, where = _most(case)
+    if flow.above > NOTICED * case.each.least:
+        text = f"{where} {amount(flow.bytes)}, the payload is {amount(case.each.payload)}"
+        return "contradicted" if _explains(case, flow) else "unverifiable", text
+    if not case.one_machine:
+        return "unverifiable", "the ranks are on two machines, and no counter moved the payload"
+    word = next((said for said in case.said if "shm" in said.names), None)
+    if word:
+        return "confirmed", "" if case.watched_both else f"no counters were read; {printable(word.by)} says so"
+    doubt = _doubt(case)
+    ports = [source.name for host in case.hosts for source in host.sources if source.kind == "hca"]
+    limit = f"no counter moved; inside {listed(ports)} none would have to" if ports else ""
+    return ("unverifiable", doubt) if doubt else ("confirmed", limit)
+
+
+def _most(case: Case) -> tuple[Flow, str]:
+    """The source and direction that moved most, as the beginning of a sentence."""
+    moved = [
+        (own[name], f"{printable(host.name)}: {printable(name)} {WAYS[way]}")
+        for host in case.hosts
+        for way in (0, 1)
+        for own in [host.own(way)]
+        for name in case.joins(host)
+    ]
+    return max(moved, key=lambda each: each[0].above, default=(Flow(), ""))
+
+
+def _explains(case: Case, flow: Flow) -> bool:
+    """Whether it is the messages that went there, and not something else that began in between."""
+    return ENOUGH * case.each.least <= flow.above <= case.each.most(flow.packets) + flow.idle / 2
+
+
+def _doubt(case: Case) -> str:
+    """Why counters that seem to stand still prove nothing."""
+    if not case.watched_both:
+        return "no counters were read, and MPI did not say"
+    if back := [name for host in case.hosts for name in host.went_back()]:
+        return f"the counters of {listed(back)} were reset"
+    if full := [name for host in case.hosts for name in host.saturated]:
+        return f"the counters of {listed(full)} are full"
+    return ""

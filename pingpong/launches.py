@@ -1,0 +1,109 @@
+"""The launches of a session: their command lines, the way of their journals, and what they must not leave."""
+
+import os
+import shlex
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from pingpong import environment, launch, relay, store
+from pingpong.launch import Ended, Limit
+from pingpong.launchers import Launcher
+from pingpong.model import Transport
+from pingpong.progress import Progress
+from pingpong.request import Job, Request
+from pingpong.say import say
+from pingpong.temporary import TOKEN
+
+SWEEP = Limit(10.0, "the hosts cannot be reached")
+# Beside what steers an MPI: what a rank on another host needs in order to be the same program.
+_SAME_PROGRAM = ("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "XDG_CACHE_HOME")
+_ON_THEIR_OWN = ("OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_")  # what Open MPI passes on without being told
+_NOTHING = Transport(name="")
+
+
+def travelling(env: Mapping[str, str], others: Iterable[str] = ()) -> list[str]:
+    """The variables that ranks on other hosts must have too."""
+    steering = [n for n in environment.steering(env) if not n.startswith(_ON_THEIR_OWN)]
+    return list(dict.fromkeys([*steering, *(name for name in (*_SAME_PROGRAM, *others) if name in env)]))
+
+
+class Launches:
+    """Starts the launches of a request. `spoken` makes MPI say which wire it uses."""
+
+    def __init__(self, request: Request, launcher: Launcher, spoken: Transport) -> None:
+        self._request, self._launcher, self._spoken = request, launcher, spoken
+        self._told = False
+
+    def line(self, job: Job) -> str:
+        """The command line of a launch for a shell, with what the user asked to measure."""
+        asked = job.transport or _NOTHING
+        own = self._spoken.environment | asked.environment
+        variables = [f"{name}={shlex.quote(value)}" for name, value in own.items()]
+        command = self._command(["pingpong", "run", *self._request.words], asked, self._steering(asked))
+        return " ".join([*variables, shlex.join(command)])
+
+    def run(self, job: Job, path: Path, limit: Limit, progress: Progress) -> Ended:
+        """Start a launch, follow it into the journal at `path` until it ends, and clean up behind it."""
+        asked = job.transport or _NOTHING
+        program = [sys.executable, "-m", "pingpong", "run", "--worker"]
+        program += [self._request.orders(job, environment.identity()), "-o", str(path.absolute())]
+        command = self._command(program, asked, [TOKEN, *self._steering(asked)])
+        self._tell(command[:-3])
+        ended, moved = self._follow(command, asked, job.number, path, limit, progress)
+        if launch.stumbled(ended) and not moved:
+            say(f"{self._launcher.path.name} could not set itself up and started no rank; trying once more")
+            ended, _ = self._follow(command, asked, job.number, path, limit, progress)
+        if ended.status or ended.limit or ended.signal:
+            self._sweep(ended.token)
+        return ended
+
+    def _follow(
+        self, command: list[str], asked: Transport, number: int, path: Path, limit: Limit, progress: Progress
+    ) -> tuple[Ended, bool]:
+        """How the launch ended, and whether it had begun to measure."""
+        request, receiver, follower = self._request, relay.Receiver(path), store.Follower(path)
+        follower.skip()  # the launches before
+
+        def alive(output: bytes) -> float | None:
+            receiver.hear(output)
+            if not follower.poll() or follower.session is None:
+                return None
+            progress.update(follower.session, number)
+            if request.plan.method == "duration" and request.show:
+                with progress.aside():
+                    request.show(follower.session, False)
+            return max(follower.patience, launch.START_LIMIT if not follower.patience else 0.0)
+
+        ended = launch.launch(command, self._environment(asked), limit, alive)
+        follower.close()
+        return ended, bool(follower.patience)
+
+    def _command(self, program: list[str], asked: Transport, variables: list[str]) -> list[str]:
+        extra = [*self._request.mpiexec_args, *self._spoken.arguments, *asked.arguments]
+        if self._request.hosts:
+            return self._launcher.across(2, self._request.hosts, program, variables, extra)
+        return self._launcher.command(2, program, environment.own_cpus(), environment.own_cores(), extra)
+
+    def _environment(self, asked: Transport) -> dict[str, str]:
+        """Of two values for a variable, that of the transport wins, then the user's own."""
+        return self._launcher.environment() | self._spoken.environment | os.environ | asked.environment
+
+    def _steering(self, asked: Transport) -> list[str]:
+        return travelling(self._environment(asked), [*self._spoken.environment, *asked.environment])
+
+    def _tell(self, command: list[str]) -> None:
+        needs = self._launcher.environment()
+        if not self._told and "OMPI_ALLOW_RUN_AS_ROOT" in needs and not set(needs) <= set(os.environ):
+            say("you are root, which Open MPI refuses by default: allowed for this launch")
+        self._told = True
+        if self._request.verbose:
+            say("starting " + shlex.join(command) + " …")
+
+    def _sweep(self, token: str) -> None:
+        """End on every host what a launch that went wrong may have left: ranks outlive their mpiexec there."""
+        hosts = self._request.hosts
+        if len(hosts) > 1 or (hosts and hosts[0] != environment.rank_facts(0).host):
+            program = [sys.executable, "-m", "pingpong", "sweep", token]
+            command = self._launcher.across(len(hosts), hosts, program, [TOKEN], self._request.mpiexec_args)
+            launch.launch(command, self._environment(_NOTHING), SWEEP, lambda _: SWEEP.seconds)

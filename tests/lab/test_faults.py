@@ -1,0 +1,206 @@
+"""Bad luck between two hosts, caused for real, while pingpong measures.
+
+After each fault: it ends within its limit with the right code and sentence, what was measured is on disk, and
+neither a process nor a piece of shared memory is left on either host.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pingpong import store, transports
+
+pytestmark = [pytest.mark.lab, pytest.mark.faults]
+
+PINGPONG = [sys.executable, "-m", "pingpong"]
+MEASURE = ["run", "-k", "blocking", "-m", "8:64K:x8", "-n", "10000000", "-o", "r.json"]
+HOSTS = ["nodeA", "nodeB"]
+LIMIT = (
+    40.0  # seconds in which all must be over: the ranks wait 6 s and more, mpiexec and the sweep take their time
+)
+DAEMONS = ("prted", "orted", "hydra_pmi_proxy")
+
+
+class Job:
+    """A measurement over ib0 in the background, started by `pingpong run` or by a hand-typed mpiexec."""
+
+    def __init__(self, lab, launcher, folder, by_hand):
+        self.lab, self.folder, self.by_hand = lab, folder, by_hand
+        command, self.env = [*PINGPONG, *MEASURE], {}
+        if by_hand:
+            here = transports.Here(launcher.family.name, launcher.version, launcher.path, 2)
+            asked = transports.resolve("tcp@ib0", here)
+            self.env = launcher.environment() | asked.environment
+            command = launcher.across(2, HOSTS, command, asked.environment, asked.arguments)
+        else:
+            command += ["--hosts", ",".join(HOSTS), "-t", "tcp@ib0"]
+        self.output = (folder / "output").open("wb")
+        self.process = lab.start(
+            "nodeA", command, env=self.env, cwd=folder, stdout=self.output, stderr=subprocess.STDOUT
+        )
+
+    def wait_for_visits(self):
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and self.process.poll() is None:
+            path = self.folder / "r.json"
+            if path.exists() and path.read_bytes().count(b'{"visit"') >= 50:
+                return self
+            time.sleep(0.1)
+        raise AssertionError(f"no visits: {self.said()}")
+
+    def said(self):
+        return (self.folder / "output").read_text(errors="replace")
+
+    def rank(self, number):
+        names = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
+        for host in HOSTS:
+            for each in self.lab.processes(host):
+                if any(each.env.get(name) == str(number) for name in names) and "pingpong" in each.argv:
+                    return each.pid
+        raise AssertionError(f"no rank {number}")
+
+    def daemon(self):
+        return next(p.pid for p in self.lab.processes("nodeB") if Path(p.argv[0]).name in DAEMONS)
+
+    def mpiexec(self):
+        return next(
+            p.pid
+            for p in self.lab.processes("nodeA")
+            if Path(p.argv[0]).name in ("mpiexec", "mpiexec.hydra", "prterun", "mpirun", "mpiexec.openmpi")
+        )
+
+    def end(self, limit=LIMIT):
+        """Exit code and output. Fails if it takes too long or leaves anything."""
+        began = time.monotonic()
+        try:
+            code = self.process.wait(limit)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {limit} s: {self.said()}") from None
+        self.took = time.monotonic() - began
+        self.nothing_left(limit - self.took)
+        return code, self.said()
+
+    def nothing_left(self, seconds):
+        deadline = time.monotonic() + max(seconds, 3)
+        while (left := self.left()) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert not left, self.said()
+
+    def left(self):
+        running = [(host, p.argv[:4]) for host in HOSTS for p in self.lab.processes(host)]
+        return running + [(host, name) for host in HOSTS for name in self.lab.shm(host)]
+
+    def partial(self):
+        (run,) = store.load(self.folder / "r.json").runs
+        assert run.status == "partial" and sum(len(point.visits) for point in run.points) >= 50
+        return run
+
+
+@pytest.fixture(params=[False, True], ids=["launched", "mpiexec"])
+def job(request, lab, launcher, tmp_path):
+    return Job(lab, launcher, tmp_path, request.param).wait_for_visits()
+
+
+def test_the_link_goes_down_for_good(job, lab):
+    lab.link("ib0", False)
+    code, said = job.end()
+    run = job.partial()
+    assert "nothing moved for" in run.failure.reason
+    assert code == 124 or (job.by_hand and code != 0)
+    assert "nothing moved for" in said
+
+
+def test_the_link_is_down_for_three_seconds(job, lab):
+    """It goes on, and the outage stays visible."""
+    lab.link("ib0", False)
+    time.sleep(3)
+    lab.link("ib0", True)
+    time.sleep(4)
+    assert job.process.poll() is None, job.said()
+    os.kill(job.rank(0), signal.SIGTERM)
+    job.end()
+    run = job.partial()
+    worst = max(max(visit.seconds) for point in run.points for visit in point.visits)
+    assert worst > 2.5
+    shown = subprocess.run(
+        [*PINGPONG, "show", "r.json"], cwd=job.folder, capture_output=True, text=True, check=True
+    ).stdout
+    assert "may have been down" in shown
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_is_killed(job, lab, rank):
+    lab.kill(job.rank(rank))
+    code, said = job.end()
+    run = job.partial()
+    assert code == 1 or (job.by_hand and code != 0)
+    if not job.by_hand:
+        assert "SIGKILL" in run.failure.reason or "MPI error" in run.failure.reason
+        assert "result in" in said
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_is_stopped(job, lab, rank):
+    lab.kill(job.rank(rank), signal.SIGSTOP)
+    if job.by_hand:
+        # The other rank gives up; the stopped one is in the hands of whoever stopped it, or of mpiexec.
+        deadline = time.monotonic() + LIMIT
+        while "nothing moved for" not in job.said() and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert "nothing moved for" in job.said()
+        for host in HOSTS:
+            for each in lab.processes(host):
+                lab.kill(each.pid, signal.SIGCONT)
+    code, said = job.end()
+    job.partial()
+    assert code in (1, 124) or (job.by_hand and code != 0)
+    assert "nothing moved" in said or "nothing moves" in said
+
+
+def test_the_launchers_daemon_is_killed(job, lab):
+    lab.kill(job.daemon())
+    code, _ = job.end()
+    if not job.by_hand:
+        assert code != 0
+    assert store.load(job.folder / "r.json").runs[0].points[0].visits
+
+
+def test_mpiexec_is_killed(job, lab):
+    lab.kill(job.mpiexec())
+    code, said = job.end()
+    job.partial()
+    assert code == 1 or job.by_hand
+    if not job.by_hand:
+        assert "mpiexec was ended by signal 9" in said
+
+
+def test_both_links_go_down(job, lab):
+    lab.link("ib0", False)
+    lab.link("eth0", False)
+    if job.by_hand:
+        # mpiexec cannot be told any more; the ranks and the daemon on the other host must end all the same.
+        deadline = time.monotonic() + LIMIT
+        while any(p.pid != job.process.pid for p in lab.processes("nodeB")) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert [p.argv for p in lab.processes("nodeB")] == [], job.said()
+        assert lab.shm("nodeB") == []
+        job.process.kill()
+    else:
+        code, said = job.end()
+        assert code == 124 and "nothing moved for" in said
+    job.partial()
+
+
+def test_the_other_host_has_no_address_on_the_link(lab, launcher, tmp_path):
+    lab.address("nodeB", "ib0", False)
+    job = Job(lab, launcher, tmp_path, False)
+    code, said = job.end(100)
+    assert code in (1, 124), said
+    assert "nothing was measured" in said
+    (run,) = store.load(tmp_path / "r.json").runs
+    assert run.failure and run.failure.command and run.transport.name == "tcp@ib0"

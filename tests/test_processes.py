@@ -1,0 +1,94 @@
+"""What a launch leaves behind is found by its token and removed."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pingpong import guard, processes, temporary
+
+SLEEP = [sys.executable, "-c", "import time; print(1, flush=True); time.sleep(60)"]
+
+
+def started(token, command=SLEEP):
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, env=dict(os.environ) | {temporary.TOKEN: token})
+    child.stdout.readline()
+    return child
+
+
+def wait_until(true, seconds=5):
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_sweep_ends_the_processes_of_one_launch_and_no_others():
+    mine, other = started("one"), started("another")
+    try:
+        assert processes.carrying("one") == [mine.pid]
+        processes.sweep("one")
+        assert mine.wait(5) == -9
+        assert other.poll() is None
+    finally:
+        other.kill()
+        mine.kill()
+
+
+def test_shared_memory_is_removed_of_those_that_are_swept_and_of_those_that_were_killed():
+    """One rank has a segment open when it is swept; another one's guard removes what it left."""
+    open_one, remembered = (Path(f"/dev/shm/pingpong-test-{os.getpid()}-{n}") for n in (1, 2))
+    hold = (
+        "import mmap, sys, time\nf = open(sys.argv[1], 'w+b'); f.truncate(4096); m = mmap.mmap(f.fileno(), 4096)\n"
+    )
+    keep = hold + "print(1, flush=True); time.sleep(60)"
+    note = hold + "from pingpong.guard import Guard; Guard().watch_shared_memory(); print(1, flush=True)"
+    note += "; time.sleep(60)"
+    try:
+        living = started("held", [sys.executable, "-c", keep, str(open_one)])
+        killed = started("held", [sys.executable, "-c", note, str(remembered)])
+        killed.kill()
+        killed.wait()
+        wait_until(lambda: not remembered.exists() and not temporary.folder("held").exists())
+        assert open_one.exists()
+        processes.sweep("held")
+        assert living.wait(5) == -9
+        assert not open_one.exists()
+    finally:
+        for path in (open_one, remembered):
+            path.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_rank_gets_a_folder_for_temporary_files_whether_or_not_tmpdir_is_there(tmp_path, there):
+    """Hydra passes TMPDIR on to hosts where nobody has made it."""
+    base = tmp_path / "base"
+    base.mkdir()
+    folder = (base if there else Path("/no/such/place")) / "pingpong-t0"
+    code = "import os, tempfile; from pingpong import temporary; temporary.settle(); "
+    code += "print(os.environ['TMPDIR'], tempfile.gettempdir(), temporary.base())"
+    env = dict(os.environ) | {"TMPDIR": str(folder), temporary.TOKEN: "t0"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    chosen, used, others = map(Path, done.stdout.split())
+    try:
+        assert chosen == used and chosen.name == "pingpong-t0" and chosen.stat().st_mode & 0o777 == 0o700
+        assert chosen.parent == others
+        assert (chosen == folder) is there
+    finally:
+        chosen.rmdir()
+
+
+def test_a_daemon_that_lost_its_mpiexec_ends_after_its_rank(tmp_path):
+    """A program with the name of a launcher's daemon, whose child gives up as a rank does."""
+    daemon, rank = tmp_path / "prted", "from pingpong.guard import Guard; Guard()"
+    daemon.symlink_to("/bin/bash")
+    # Bash renames nothing: the process has the name of the link that was started.
+    script = f"{sys.executable} -c '{rank}'; echo done; while :; do sleep 0.1; done"
+    process = subprocess.Popen([daemon, "-c", script], stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"done\n"
+    time.sleep(0.5)
+    assert process.poll() is None, "it must have the time to tell its mpiexec"
+    assert process.wait(guard.FAREWELL + 10) < 0
