@@ -239,10 +239,12 @@ def _infiniband(root: Path) -> dict[str, Any]:
             "numa_node": _read(device / "device/numa_node"),
             "pcie_width": _read(device / "device/current_link_width"),
             "pcie_speed": _read(device / "device/current_link_speed"),
+            "pcie_width_max": _read(device / "device/max_link_width"),
+            "pcie_speed_max": _read(device / "device/max_link_speed"),
             "ports": {},
         }
         for port in sorted(device.glob("ports/*")):
-            read = {name: _read(port / name) for name in ("state", "rate", "link_layer")}
+            read = {name: _read(port / name) for name in ("state", "phys_state", "rate", "link_layer")}
             facts["ports"][port.name] = {name: value for name, value in read.items() if value}
         found[device.name] = {name: value for name, value in facts.items() if value}
     return found

@@ -3,6 +3,7 @@
 import os
 import shlex
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from pingpong import environment, launch, relay, store
@@ -19,6 +20,12 @@ SWEEP = Limit(10.0, "the hosts cannot be reached")
 _SAME_PROGRAM = ("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "XDG_CACHE_HOME")
 _ON_THEIR_OWN = ("OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_")  # what Open MPI passes on without being told
 _NOTHING = Transport(name="")
+
+
+def travelling(env: Mapping[str, str], others: Iterable[str] = ()) -> list[str]:
+    """The variables that ranks on other hosts must have too."""
+    steering = [n for n in environment.steering(env) if not n.startswith(_ON_THEIR_OWN)]
+    return list(dict.fromkeys([*steering, *(name for name in (*_SAME_PROGRAM, *others) if name in env)]))
 
 
 class Launches:
@@ -83,11 +90,7 @@ class Launches:
         return self._launcher.environment() | self._spoken.environment | os.environ | asked.environment
 
     def _steering(self, asked: Transport) -> list[str]:
-        """The variables that ranks on other hosts must have too."""
-        env = self._environment(asked)
-        steering = [n for n in environment.steering(env) if not n.startswith(_ON_THEIR_OWN)]
-        others = [*_SAME_PROGRAM, *self._spoken.environment, *asked.environment]
-        return list(dict.fromkeys([*steering, *(name for name in others if name in env)]))
+        return travelling(self._environment(asked), [*self._spoken.environment, *asked.environment])
 
     def _tell(self, command: list[str]) -> None:
         needs = self._launcher.environment()

@@ -10,13 +10,15 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # Third-party module -> the parts of the package that may import it.
 ALLOWED = {
-    "mpi4py": ("worker", "head", "kernels", "measure", "environment", "native.loops", "transports.probe"),
+    "mpi4py": (
+        "worker", "head", "kernels", "measure", "environment", "native.loops", "transports.probe", "doctor.rank",
+    ),  # fmt: skip
     "numba": ("native.compiler",),
     "llvmlite": ("native.compiler", "native.loader"),
     "matplotlib": ("plots",),
     "click": ("cli",),
     "rich": ("progress", "texts.tables"),
-    "msgspec": ("model", "store", "recorder", "request", "across", "texts.tables"),
+    "msgspec": ("model", "store", "recorder", "request", "across", "texts.tables", "doctor.facts", "doctor.lines"),
     "numpy": ("stats", "across", "measure", "native.loops"),
 }
 # What runs under mpiexec never imports these.

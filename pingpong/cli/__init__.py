@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from pingpong import __version__
+from pingpong.cli.doctor import doctor
 from pingpong.cli.options import text_options
 from pingpong.cli.run import run
 from pingpong.say import open_streams, say
@@ -38,11 +39,13 @@ def cli() -> None:
     \b
     pingpong run                      two ranks on this machine, launched for you
     mpiexec -n 2 pingpong run         the ranks that mpiexec started
+    pingpong doctor                   what is in the way of measuring here
     pingpong show FILE                print a result again
     """
 
 
 cli.add_command(run)
+cli.add_command(doctor)
 
 
 @cli.command()

@@ -1,7 +1,9 @@
-"""Options that commands share: of what is printed."""
+"""Options that commands share: of what is printed, of hosts and of mpiexec."""
 
 import functools
+import shlex
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -45,3 +47,26 @@ def text_options(command: Callable[..., int]) -> Callable[..., int]:
         return command(text={"form": form, "percentiles": percentiles, "histogram": histogram}, **rest)
 
     return gathered
+
+
+def words(_context: click.Context, _parameter: click.Parameter, value: str) -> list[str]:
+    """The words of --mpiexec-args, as a callback of click."""
+    try:
+        split = shlex.split(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} cannot be split into words: {error}") from None
+    if {"-n", "-np", "--np", "-c"} & set(split):
+        raise click.BadParameter("the number of ranks is always 2: leave out -n")
+    return split
+
+
+def hosts_of(names: str | None, file: Path | None) -> list[str]:
+    """Those of --hosts or --hostfile; none if neither is given."""
+    from pingpong import hosts
+
+    if names and file:
+        raise click.UsageError("--hosts and --hostfile exclude each other")
+    try:
+        return hosts.named(names) if names else hosts.listed(file) if file else []
+    except hosts.HostsError as error:
+        raise click.UsageError(str(error)) from None

@@ -1,7 +1,6 @@
 """`pingpong run`: from its options to a request, and from a session to what is printed."""
 
 import os
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from pingpong.cli.options import text_options
+from pingpong.cli.options import hosts_of, text_options, words
 from pingpong.say import show as show_text
 from pingpong.units import SIZE_HELP, UnitError
 
@@ -27,16 +26,6 @@ def _positive(_context: click.Context, _parameter: click.Parameter, value: float
     if value is not None and not 0 < value < float("inf"):
         raise click.BadParameter("it must be greater than 0")
     return value
-
-
-def _words(_context: click.Context, _parameter: click.Parameter, value: str) -> list[str]:
-    try:
-        words = shlex.split(value)
-    except ValueError as error:
-        raise click.BadParameter(f"{value!r} cannot be split into words: {error}") from None
-    if {"-n", "-np", "--np", "-c"} & set(words):
-        raise click.BadParameter("the number of ranks is always 2: leave out -n")
-    return words
 
 
 @click.command()
@@ -93,7 +82,7 @@ def _words(_context: click.Context, _parameter: click.Parameter, value: str) -> 
     "--mpiexec-args",
     default="",
     metavar="ARGS",
-    callback=_words,
+    callback=words,
     help="More arguments for mpiexec: --mca flags, hosts, binding.",
 )
 @click.option(
@@ -146,7 +135,7 @@ def run(text: dict[str, Any], output: Path | None, here: bool | None, worker: st
     if watch and (asked["launches"] > 1 or options["all_available"] or len(options["asked"]) > 1):
         raise click.UsageError("-D watches one launch: leave out --launches, and all transports but one")
     asked |= {name: options[name] for name in ("all_available", "require", "dry_run")}
-    asked |= {"asked": list(options["asked"]), "hosts": _hosts(options["hosts"], options["hostfile"])}
+    asked |= {"asked": list(options["asked"]), "hosts": hosts_of(options["hosts"], options["hostfile"])}
     asked["words"] = _words_of(click.get_current_context(), MEASURED)
     if asked["require"] and not (asked["asked"] or asked["all_available"]):
         raise click.UsageError("--require confirmed needs a transport to confirm: add -t")
@@ -163,17 +152,6 @@ def run(text: dict[str, Any], output: Path | None, here: bool | None, worker: st
     from pingpong import controller
 
     return controller.run(request)
-
-
-def _hosts(names: str | None, file: Path | None) -> list[str]:
-    from pingpong import hosts
-
-    if names and file:
-        raise click.UsageError("--hosts and --hostfile exclude each other")
-    try:
-        return hosts.named(names) if names else hosts.listed(file) if file else []
-    except hosts.HostsError as error:
-        raise click.UsageError(str(error)) from None
 
 
 def _words_of(context: click.Context, names: Sequence[str]) -> list[str]:

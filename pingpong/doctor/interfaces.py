@@ -1,0 +1,167 @@
+"""What surveys say about the interfaces between two hosts. Pure functions, one a check."""
+
+import ipaddress
+import re
+from typing import NamedTuple
+
+from pingpong.doctor.facts import Address, Finding, Launch
+
+
+class _Pair(NamedTuple):
+    """An interface of each of two hosts."""
+
+    hosts: tuple[str, str]
+    names: tuple[str, str]
+    ends: tuple[Address, Address]
+
+    def __str__(self) -> str:
+        return self.names[0] if len(set(self.names)) == 1 else " and ".join(self.names)
+
+
+def chosen(given: list[str], name: str, address: str | None) -> bool:
+    """Whether what the user said to mpiexec or by variables leaves an interface in use.
+
+    Told by the names of such lists: Open MPI's if_include and if_exclude, UCX_NET_DEVICES, FI_TCP_IFACE.
+    """
+    text = " ".join(given)
+    for lists, included in (
+        (r"btl_tcp_if_exclude", False),
+        (r"btl_tcp_if_include|UCX_NET_DEVICES|FI_TCP_IFACE", True),
+    ):
+        for words in re.findall(rf"(?:{lists})[= ](\S+)", text):
+            if words != "all" and any(_means(word, name, address) for word in words.split(",")) != included:
+                return False
+    return True
+
+
+def _means(word: str, name: str, address: str | None) -> bool:
+    """Whether a word in a list of interfaces is the name or the network of this one."""
+    try:
+        network = ipaddress.ip_network(word, strict=False)
+    except ValueError:
+        return word == name
+    return address is not None and ipaddress.ip_interface(address).ip in network
+
+
+def _usable(launch: Launch) -> list[dict[str, Address]]:
+    """The interfaces of two hosts that MPI may use between them; none where they see the same ones."""
+    surveys = launch.surveys
+    if len(surveys) != 2 or not launch.hosts:
+        return []
+    a, b = (s.rank for s in surveys)
+    if a.machine == b.machine and a.network == b.network:
+        return []
+    return [
+        {n: i for n, i in s.addresses.items() if not i.loopback and chosen(launch.given, n, i.address)}
+        for s in surveys
+    ]
+
+
+def _pairs(launch: Launch) -> list[_Pair]:
+    """Interfaces that belong together: in one network, or else of one name."""
+    if not (usable := _usable(launch)):
+        return []
+    (ours, theirs), (one, two) = usable, map(launch.host_of, launch.surveys)
+    found, left = [], dict(theirs)
+    for name, mine in ours.items():
+        twins = [other for other, end in left.items() if _network(mine) and _network(end) == _network(mine)]
+        other = name if name in twins else twins[0] if twins else name
+        if other in left:
+            found.append(_Pair((one, two), (name, other), (mine, left.pop(other))))
+    return found
+
+
+def _network(end: Address) -> str | None:
+    return str(ipaddress.ip_interface(end.address).network) if end.address else None
+
+
+def doubles(launch: Launch) -> list[Finding]:
+    """An address that both hosts have, as bridges of containers do: ranks may talk to their own host."""
+    found = []
+    for pair in _pairs(launch):
+        if address := _double(pair):
+            what = f"{pair} has the address {address} on both hosts: MPI may take it for a way between them"
+            found.append(Finding(launch.level, what, _without(launch, pair.names[0])))
+    return found
+
+
+def _double(pair: _Pair) -> str | None:
+    a, b = ((end.address or "").partition("/")[0] for end in pair.ends)
+    return a if a == b and a else None
+
+
+def _without(launch: Launch, name: str) -> str:
+    if launch.mpi == "Open MPI":
+        return f"leave it out: --mpiexec-args '--mca btl_tcp_if_exclude lo,{name}', or remove the interface"
+    variable = "FI_TCP_IFACE" if launch.mpi == "Intel MPI" else "UCX_NET_DEVICES"
+    return f"name another interface ({variable}=NAME), or remove this one"
+
+
+def networks(launch: Launch) -> list[Finding]:
+    """Both ends of each pair on, with a link and an address, in one network."""
+    pairs = [pair for pair in _pairs(launch) if not _double(pair)]
+    found = [finding for pair in pairs if (finding := _apart(launch, pair))]
+    together = [str(p) for p in pairs if not _apart(launch, p) and all(end.link and end.address for end in p.ends)]
+    if found:
+        return found
+    if together:
+        return [Finding("ok", f"both hosts are in one network by {', '.join(together)}")]
+    if (usable := _usable(launch)) and all(usable):
+        what = "no interface of one host is in a network of the other: messages go through a router"
+        return [Finding(launch.level, what, "give both hosts addresses in one network")]
+    return []
+
+
+def _apart(launch: Launch, pair: _Pair) -> Finding | None:
+    a, b = pair.ends
+    addresses = [end.address for end in pair.ends if end.address]
+    off = [(host, name) for host, name, end in zip(pair.hosts, pair.names, pair.ends, strict=True) if not end.on]
+    if addresses and (len(off) == 1 or (off and len(addresses) == 2)):
+        what = f"{pair} is down on host {' and '.join(host for host, _ in off)}"
+        return Finding(launch.level, what, f"on {off[0][0]}: ip link set {off[0][1]} up")
+    if off:
+        return None  # nobody uses it
+    if len(addresses) == 2 and not (a.link and b.link):
+        what = f"{pair} has no link between host {' and '.join(pair.hosts)}"
+        return Finding(launch.level, what, "plug in the cable, or look at the switch ports")
+    for i, (end, other) in enumerate(((a, b), (b, a))):
+        if other.address and not (end.address or end.ipv6):
+            what = (
+                f"{pair} has no address on host {pair.hosts[i]}, and {other.address} on host {pair.hosts[1 - i]}"
+            )
+            command = f"ip address add {_free(other.address)} dev {pair.names[i]}"
+            return Finding(launch.level, what, f"on {pair.hosts[i]}: {command}")
+    if len(addresses) == 2 and _network(a) != _network(b):
+        what = (
+            f"{pair}: {a.address} on host {pair.hosts[0]} and {b.address} on host {pair.hosts[1]} are two networks"
+        )
+        return Finding(launch.level, what, f"give {pair.names[1]} on {pair.hosts[1]} an address in {_network(a)}")
+    return None
+
+
+def own(launch: Launch) -> list[Finding]:
+    """Where not all ranks started: interfaces of this host that have an address and cannot be used."""
+    found = []
+    for name, end in launch.own.items():
+        if end.address and not end.on:
+            found.append(Finding("problem", f"{name} is down on this host", f"ip link set {name} up"))
+    return found
+
+
+def _free(address: str) -> str:
+    """A way to write that an address of the same network is wanted."""
+    network = ipaddress.ip_interface(address).network
+    return f"{str(network.network_address).rpartition('.')[0]}.N/{network.prefixlen}"
+
+
+def mtus(launch: Launch) -> list[Finding]:
+    """Both ends of each pair with one MTU."""
+    found = []
+    for pair in _pairs(launch):
+        a, b = pair.ends
+        if (a.address or b.address) and a.on and b.on and a.mtu and b.mtu and a.mtu != b.mtu:
+            low = int(a.mtu > b.mtu)
+            what = f"{pair} has MTU {a.mtu} on host {pair.hosts[0]} and {b.mtu} on host {pair.hosts[1]}"
+            command = f"on {pair.hosts[low]}: ip link set {pair.names[low]} mtu {max(a.mtu, b.mtu)}"
+            found.append(Finding(launch.level, what, f"{command}, if all switches between them can"))
+    return found

@@ -1,0 +1,133 @@
+"""The preflight from outside: start two ranks for some seconds, hear what they say, print what is found."""
+
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pingpong import environment, launch, launchers
+from pingpong.doctor import facts, findings, lines, meeting, node, survey
+from pingpong.doctor.facts import Finding, Launch
+from pingpong.exits import FAILED, SIGNALLED
+from pingpong.hosts import allocated
+from pingpong.launches import travelling
+from pingpong.native import cache, programs
+from pingpong.say import quote, say, show
+from pingpong.temporary import TOKEN
+
+LIMIT = launch.Limit(30.0, "it took longer than 30 s")  # more than its ranks take to give up
+
+
+def main(hosts: Sequence[str], mpiexec_args: Sequence[str], verbose: bool) -> int:
+    """Print the findings for these hosts (none: this one) and return 1 if `pingpong run` would fail there."""
+    hosts = hosts or allocated(os.environ)
+    found = [node.output_folder(survey.room(Path.cwd(), facts.OUTPUT))]
+    mpi = environment.probe_mpi()
+    if "error" in mpi:
+        return _report([*found, meeting.no_library(mpi["error"])], hosts)
+    try:
+        launcher = launchers.find(mpi["name"], mpi["version"], os.environ.get("PATH", ""))
+    except launchers.LauncherError as error:
+        return _report([*found, meeting.no_launcher(str(error))], hosts)
+    started = Launch(mpi["name"], mpi["version"], str(launcher.path), launcher.version, list(hosts))
+    steering = environment.steering(os.environ)
+    started.given = [*mpiexec_args, *(f"{name}={value}" for name, value in steering.items())]
+    with _folder() as folder:
+        number = _start(started, launcher, mpiexec_args, folder, verbose)
+        with contextlib.suppress(OSError):
+            started.wrote = {path.name for path in folder.iterdir()}
+    if number:
+        say(f"ended by {signal.Signals(number).name}")
+        return SIGNALLED + number
+    if "OMPI_ALLOW_RUN_AS_ROOT" in launcher.environment():
+        found.append(node.root())
+    found += [*findings.of(started), node.native_loops(_no_native(), _no_cache())]
+    return _report(found, hosts)
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    """A folder where the result would be written: ranks look whether they can see it, and leave a file in it."""
+    try:
+        path = Path(tempfile.mkdtemp(prefix=".pingpong-doctor-", dir=Path.cwd()))
+    except OSError:
+        yield Path("/nonexistent")
+        return
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _start(
+    started: Launch, launcher: launchers.Launcher, extra: Sequence[str], folder: Path, verbose: bool
+) -> int | None:
+    """Launch the ranks and note what came of it; the signal that ended it, if one did."""
+    env = launcher.environment() | os.environ
+    program = [sys.executable, "-m", "pingpong", "doctor", "--worker", str(folder)]
+    if started.hosts:
+        bind = [] if launchers.places(extra) else ["--bind"]
+        command = launcher.across(2, started.hosts, [*program, *bind], [TOKEN, *travelling(env)], extra)
+    else:
+        command = launcher.command(2, program, environment.own_cpus(), environment.own_cores(), extra)
+    if verbose:
+        say("starting " + shlex.join(command))
+    with launch.deaf():
+        for _ in range(2):
+            ended = launch.launch(command, env, LIMIT, lambda _: None)
+            if not launch.stumbled(ended):
+                break
+    started.status, started.limit, started.surveys = ended.status, ended.limit, lines.hear(ended.output)
+    if len(started.surveys) < 2:
+        started.own = survey.addresses()
+        started.nameless = [host for host in started.hosts if not _resolves(host)]
+    started.output = launch.telling(lines.without(ended.output))
+    if verbose:
+        quote(started.output)
+    return ended.signal
+
+
+def _resolves(host: str) -> bool:
+    try:
+        return bool(socket.getaddrinfo(host, None))
+    except (OSError, UnicodeError):
+        return False
+
+
+def _no_native() -> str | None:
+    try:
+        programs.fill_cache((), lambda _: None)
+    except programs.UnavailableError as error:
+        return str(error)
+    return None
+
+
+def _no_cache() -> bool:
+    found = cache.open_cache()
+    if found:
+        found.close()
+    return found is None
+
+
+def _report(found: Sequence[Finding], hosts: Sequence[str]) -> int:
+    """Problems first: they are what somebody waits for."""
+    order = ("problem", "note", "ok")
+    for finding in sorted(found, key=lambda f: order.index(f.level)):
+        mark = finding.level.upper() if finding.level == "problem" else finding.level
+        quoted = "".join(f"{'':9}  | {line}\n" for line in finding.quoted)
+        advice = f"{'':9}{finding.advice}\n" if finding.advice else ""
+        show(f"{mark:9}{finding.what}\n{quoted}{advice}")
+    problems = sum(finding.level == "problem" for finding in found)
+    run = "pingpong run" + (f" --hosts {','.join(hosts)}" if hosts else "")
+    show(
+        f"{run} can measure here\n"
+        if not problems
+        else f"{run} would fail: {problems} problem{'s'[: problems > 1]}\n"
+    )
+    return FAILED if problems else 0

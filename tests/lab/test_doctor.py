@@ -1,0 +1,202 @@
+"""`pingpong doctor --hosts nodeA,nodeB`: what is wrong between two hosts is said, and cured by what it advises."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pingpong
+from tests.test_doctor import Said
+
+from .conftest import HOSTS
+
+PACKAGE = Path(pingpong.__file__).parent
+BRIDGE = "ip link add docker0 type bridge && ip address add 172.17.0.1/16 dev docker0 && ip link set docker0 up"
+
+
+@pytest.fixture
+def doctor(lab):
+    """What the doctor says on nodeA."""
+
+    def ask(*args, hosts="nodeA,nodeB", cwd=None, **env):
+        env = {"PYTHONPATH": os.pathsep.join([str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")])} | env
+        words = [f"{name}={value}" for name, value in env.items()]  # said on the host, they beat the lab's own
+        command = ["env", *words, sys.executable, "-m", "pingpong", "doctor", "--hosts", hosts, *args]
+        said = Said(lab.run("nodeA", command, timeout=90, cwd=cwd))
+        assert said.status == (1 if "PROBLEM" in said.levels.values() else 0) and "Traceback" not in said.text, (
+            said.text
+        )
+        return said
+
+    return ask
+
+
+def do(lab, host, line):
+    done = lab.run(host, ["sh", "-ec", line])
+    assert done.returncode == 0, done.stderr
+
+
+def level_of(said):
+    """While messages go both ways, what may have kept them from it is a note."""
+    return "note" if said.of("messages went both ways") else "PROBLEM"
+
+
+def test_two_healthy_hosts(doctor, tmp_path):
+    said = doctor(cwd=tmp_path)
+    assert said.status == 0, said.text
+    assert said.of("rank 0 on host nodeA, rank 1 on host nodeB: messages went both ways") == ("ok", "")
+    assert said.of("both hosts are in one network by eth0, ib0") == ("ok", "")
+    assert said.of("the hosts share the folder of the result") == ("ok", "")
+    # The lab's hosts are one machine; nothing else is to be noted of them, or of anything between them.
+    level, _ = said.of("nodeA and nodeB are one machine (containers or namespaces)")
+    others = [what for what in said if said.levels[what] != "ok" and "nodeB" in what]
+    assert level == "note" and len(others) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_mtu_that_differs(doctor, lab):
+    lab.mtu("nodeB", "ib0", 9000)
+    level, advice = doctor().of("ib0 has MTU 65520 on host nodeA and 9000 on host nodeB")
+    assert level == "note" and advice.startswith("on nodeB: ip link set ib0 mtu 65520")
+    do(lab, "nodeB", "ip link set ib0 mtu 65520")
+    assert doctor().of("MTU") is None
+
+
+def test_an_address_in_another_network(doctor, lab):
+    lab.address("nodeB", "ib0", present=False)
+    do(lab, "nodeB", "ip address add 10.99.2.2/24 dev ib0")
+    try:
+        said = doctor()
+        level, advice = said.of("ib0: 10.77.2.1/24 on host nodeA and 10.99.2.2/24 on host nodeB are two networks")
+        assert level == level_of(said) and advice == "give ib0 on nodeB an address in 10.77.2.0/24"
+    finally:
+        do(lab, "nodeB", "ip address del 10.99.2.2/24 dev ib0; ip address add 10.77.2.2/24 dev ib0")
+    assert doctor().of("two networks") is None
+
+
+def test_an_address_that_is_missing(doctor, lab):
+    lab.address("nodeB", "ib0", present=False)
+    said = doctor()
+    level, advice = said.of("ib0 has no address on host nodeB, and 10.77.2.1/24 on host nodeA")
+    assert level == level_of(said) and advice == "on nodeB: ip address add 10.77.2.N/24 dev ib0"
+    do(lab, "nodeB", "ip address add 10.77.2.2/24 dev ib0")
+    said = doctor()
+    assert said.status == 0 and said.of("no address") is None
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_an_interface_that_is_down(doctor, lab, host):
+    do(lab, host, "ip link set ib0 down")
+    try:
+        said = doctor()
+        assert said.of("ib0 is down on host") == (level_of(said), f"on {host}: ip link set ib0 up")
+        assert f"ib0 is down on host {host}" in said.text
+    finally:
+        do(lab, host, "ip link set ib0 up")
+    assert doctor().of("is down") is None
+
+
+def test_the_interface_of_the_launcher_is_down(doctor, lab):
+    """No launcher starts anything, and not all say why."""
+    lab.link("eth0", up=False)
+    said = doctor()
+    assert said.of("eth0 is down on this host") == ("PROBLEM", "ip link set eth0 up")
+    do(lab, "nodeA", "ip link set eth0 up")
+    assert doctor().status == 0
+
+
+def test_the_same_address_on_both_hosts(doctor, lab, mpi_name):
+    """As docker and libvirt give it to their bridges."""
+    for host in HOSTS:
+        do(lab, host, BRIDGE)
+    try:
+        said = doctor()
+        level, advice = said.of("docker0 has the address 172.17.0.1 on both hosts")
+        assert level == level_of(said)
+        if mpi_name == "Open MPI":
+            assert (
+                said.status == 1 and "--mca btl_tcp_if_exclude lo,docker0" in advice
+            )  # it sends large messages there
+            mended = doctor("--mpiexec-args", "--mca btl_tcp_if_exclude lo,docker0")
+        else:
+            variable = "FI_TCP_IFACE" if mpi_name == "Intel MPI" else "UCX_NET_DEVICES"
+            assert f"{variable}=NAME" in advice
+            mended = doctor(**{variable: "ib0"})
+        assert mended.status == 0 and mended.of("docker0") is None, mended.text
+    finally:
+        for host in HOSTS:
+            do(lab, host, "ip link del docker0")
+
+
+def test_a_folder_that_is_not_shared(doctor, tmp_path):
+    level, advice = doctor(cwd="/var/tmp").of("host nodeB does not share this folder")
+    assert level == "note" and "a shared folder saves the detour" in advice
+    assert doctor(cwd=tmp_path).of("does not share") is None
+
+
+def test_a_name_that_does_not_resolve(doctor):
+    level, advice = doctor(hosts="nodeA,nodeC").of("nodeC does not resolve")
+    assert level == "PROBLEM" and advice.startswith("correct it")
+    assert doctor(hosts="nodeA,nodeB").status == 0
+
+
+def test_no_pingpong_on_the_other_host(doctor, lab):
+    ask = "import pingpong; print(pingpong.__path__[0])"
+    installed = subprocess.run(
+        [sys.executable, "-c", ask], env={}, cwd="/", capture_output=True, text=True, check=False
+    )
+    places = sorted({str(PACKAGE), *installed.stdout.split()})
+    do(lab, "nodeB", "\n".join(f"mount -t tmpfs empty {place}" for place in places))
+    try:
+        level, advice = doctor().of("host nodeB has no pingpong where this host has it")
+        assert level == "PROBLEM" and advice == "install the same environment there at the same place"
+    finally:
+        do(lab, "nodeB", "\n".join(f"umount {place}" for place in places))
+    assert doctor().status == 0
+
+
+def test_no_mpi4py_on_the_other_host(doctor, lab):
+    mpi4py = subprocess.run(
+        [sys.executable, "-c", "import mpi4py; print(mpi4py.__path__[0])"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    do(lab, "nodeB", f"mount -t tmpfs empty {mpi4py}")
+    try:
+        level, advice = doctor().of("host nodeB cannot load MPI")
+        assert level == "PROBLEM" and "on nodeB" in advice
+    finally:
+        do(lab, "nodeB", f"umount {mpi4py}")
+    assert doctor().status == 0
+
+
+@pytest.mark.skipif(not shutil.which("ssh"), reason="there is no ssh")
+def test_a_host_that_ssh_cannot_reach(doctor):
+    """Nobody listens on nodeB's port 22."""
+    ssh = shutil.which("ssh")
+    agents = (
+        "PRTE_MCA_plm_ssh_agent",
+        "OMPI_MCA_plm_rsh_agent",
+        "HYDRA_LAUNCHER_EXEC",
+        "I_MPI_HYDRA_BOOTSTRAP_EXEC",
+    )
+    said = doctor(**dict.fromkeys(agents, ssh))
+    found = said.of("ssh cannot connect to host nodeB") or said.of("ssh does not start anything on host nodeB")
+    assert found and found[0] == "PROBLEM" and "ssh nodeB true" in found[1], said.text
+    assert doctor().status == 0
+
+
+def test_a_temporary_folder_that_only_one_host_has(doctor, lab):
+    """As a batch system makes it for its first node."""
+    do(lab, "nodeB", "mount -t tmpfs -o size=64k full /var/tmp")
+    try:
+        said = doctor(TMPDIR="/var/tmp")
+        level, advice = said.of("/var/tmp on host nodeB does not take 1 MiB")
+        assert level == level_of(said) and "TMPDIR" in advice
+    finally:
+        do(lab, "nodeB", "umount /var/tmp")
+    assert doctor(TMPDIR="/var/tmp").of("does not take") is None
