@@ -4,9 +4,10 @@ import re
 import signal
 from pathlib import Path
 
-from pingpong import launch, store, transports
+from pingpong import launch, store
 from pingpong.exits import FAILED, SIGNALLED, TIMED_OUT, USAGE, exit_code
 from pingpong.model import Failure, Run, Session, Transport
+from pingpong.transports import hints
 from pingpong.units import printable
 
 
@@ -32,7 +33,7 @@ def result(session_id: str, path: Path, number: int, ended: launch.Ended) -> tup
 def explained(failure: Failure | None, ended: launch.Ended, asked: Transport | None) -> Failure | None:
     """The failure of a launch with what to do about it, where its output tells."""
     if failure and failure.exit != USAGE and not ended.signal:
-        failure.hint = transports.hint(" ".join(launch.telling(ended.output, 60, 60)), asked)
+        failure.hint = hints.hint(" ".join(launch.telling(ended.output, 60, 60)), asked)
     return failure
 
 

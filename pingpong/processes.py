@@ -10,8 +10,8 @@ from pathlib import Path
 from pingpong import temporary
 
 STOPPED = "Tt"  # states of a process
-# Segments by which MPIs share memory stay when the last process that had one open was killed. They are the launch's
-# if this user has made them since it `began`, and forgotten if nobody has them open.
+# Segments by which MPIs share memory stay when the last process that had one open was killed. They are of the
+# launch if this user has made them since it `began`, and forgotten if nobody has them open.
 _SEGMENTS = ("mpich_shm_", "sm_segment.", "vader_segment.", "ucx_shm_posix_", "Intel_MPI_", "psm2_shm", "psm3_shm")
 _NAMED = " -o ".join(f"-name '{name}*'" for name in _SEGMENTS)
 REMOVE_SEGMENTS = f"""

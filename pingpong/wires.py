@@ -8,10 +8,9 @@ from typing import NamedTuple
 from pingpong import across, evidence, stats
 from pingpong.across import Headlines, Spread
 from pingpong.evidence import Finding
+from pingpong.evidence.case import WORST
 from pingpong.model import Failure, Run, Session, Transport
 from pingpong.stats import Interval
-
-WORST = ("contradicted", "unverifiable", "observed", "confirmed")
 
 
 class Ratio(NamedTuple):

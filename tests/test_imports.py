@@ -11,8 +11,15 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # Third-party module -> the parts of the package that may import it.
 ALLOWED = {
     "mpi4py": (
-        "worker", "head", "kernels", "measure", "environment", "native.loops", "transports.probe", "doctor.rank",
-    ),  # fmt: skip
+        "worker",
+        "head",
+        "kernels",
+        "measure",
+        "environment",
+        "native.loops",
+        "transports.probe",
+        "doctor.rank",
+    ),
     "numba": ("native.compiler",),
     "llvmlite": ("native.compiler", "native.loader"),
     "matplotlib": ("plots",),
