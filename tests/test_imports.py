@@ -79,6 +79,16 @@ def test_arrows_point_toward_model():
             )
 
 
+def test_judging_evidence_reads_nothing():
+    """Only `sources` and `counters` touch the host; nothing there knows who launches or measures."""
+    for path in (PACKAGE / "evidence").glob("*.py"):
+        what = imported(path)
+        ours = {full.split(".")[1] for full in what if full.startswith("pingpong.")}
+        assert ours <= {"model", "units", "evidence"}
+        if path.stem not in ("sources", "counters"):
+            assert not what & {"os", "socket", "pathlib", "time", "pingpong.evidence.sources"}, path
+
+
 def test_the_instrument_knows_no_kernel_by_name():
     from pingpong.kernels import names
 

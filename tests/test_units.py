@@ -5,7 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pingpong.units import UnitError, duration, micros, parse_size, parse_sizes, perturb, significant, size_text
+from pingpong.units import (
+    UnitError,
+    amount,
+    duration,
+    micros,
+    parse_size,
+    parse_sizes,
+    perturb,
+    significant,
+    size_text,
+)
 from tests.builders import steady
 
 
@@ -196,3 +206,18 @@ def test_micros_has_no_unit():
 def test_duration_takes_the_unit_in_which_people_say_it(seconds, number, unit):
     text, said = duration(seconds).split(" ")
     assert (float(text), said) == (number, unit)
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.00 kB"),
+        (57_790_000, "57.8 MB"),
+        (999_960, "1.00 MB"),
+        (1.25e9, "1.25 GB"),
+    ],
+)
+def test_amounts_are_in_powers_of_1000(size, text):
+    assert amount(size) == text

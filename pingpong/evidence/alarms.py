@@ -68,7 +68,7 @@ def _errors(run: Run) -> list[Warn]:
 def _retransmits(run: Run) -> Warn | None:
     for watched in run.evidence:
         again = watched.errors.get("tcp RetransSegs", 0)
-        nets = {source.name for source in watched.sources if source.kind == "net"}
+        nets = {source.name for source in watched.sources if source.kind != "hca"}
         sent = sum(
             numbers[2]
             for point in run.points

@@ -66,6 +66,7 @@ class Told(NamedTuple):
     `total` is what moved by source in the `seconds` from the first visit to the last.
     """
 
+    end: int  # 0 of the lead, 1 of the peer
     waited: Waiting
     errors: dict[str, int]
     saturated: list[str]
@@ -184,7 +185,7 @@ class End:
         moved = [b - a for a, b in zip(first, last, strict=True)]
         total = {n: moved[4 * i : 4 * i + 4] for i, n in enumerate(meter.names) if any(moved[4 * i : 4 * i + 4])}
         waited = waiting.so_far().since(self._began)
-        return Told(waited, meter.errors(), meter.saturated(), total, until - since)
+        return Told(end, waited, meter.errors(), meter.saturated(), total, until - since)
 
     def _close(self) -> None:
         self._stack.close()
@@ -235,7 +236,9 @@ class Lead(End):
     def told(self) -> list[Told]:
         """What lead and peer have to tell at the end of a run. Raises MPI.Exception."""
         self._send(Order(TELL))
-        return [self._tell(0), self._control.recv(source=self._other, tag=REPORT)]
+        # By a collective: mpi4py's own recv probes first, which not every transport can do.
+        found: list[Told] = self._control.gather(self._tell(0), self._me)
+        return sorted(found, key=lambda told: told.end)
 
     def end(self, code: int) -> None:
         """Close all points on both ends and tell the peer the exit code."""
@@ -264,7 +267,7 @@ class Peer(End):
                 opened = self._opened[order.first]
                 self._visit(opened, order.number, self._block(opened, order))
             elif order.op == TELL:
-                self._control.send(self._tell(1), self._other, REPORT)
+                self._control.gather(self._tell(1), self._other)
             else:
                 self._close()
                 return order.first
