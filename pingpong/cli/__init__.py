@@ -1,5 +1,6 @@
 """The command line: parse, call, print. Heavy imports happen inside the command that needs them."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,9 @@ def cli() -> None:
     \b
     pingpong run                      two ranks on this machine, launched for you
     mpiexec -n 2 pingpong run         the ranks that mpiexec started
+    pingpong run --hosts n1,n2 -t tcp@eth0 -t ucx       transports side by side
     pingpong doctor                   what is in the way of measuring here
+    pingpong transports               what can be asked of the MPI that is here
     pingpong show FILE                print a result again
     """
 
@@ -89,3 +92,21 @@ def kernels() -> None:
     for kernel in (KERNELS[name] for name in names()):
         counts = f"{kernel.legs:5}{kernel.messages:10}{kernel.directions:12}"
         click.echo(f"{kernel.name:15}{counts}  {kernel.time:11} {kernel.title}")
+
+
+@cli.command()
+@click.option("-f", "--format", "form", type=click.Choice(("table", "json")), default="table", show_default=True)
+def transports(form: str) -> int:
+    """List what can be asked of the MPI that is here (-t), with the flags that do it, or why it cannot be had."""
+    from pingpong import environment, launchers
+    from pingpong.texts import transports as texts
+    from pingpong.transports import Here, listing
+
+    mpi = environment.probe_mpi()
+    try:
+        launcher = launchers.find(mpi.get("name", "no MPI"), mpi.get("version", ""), os.environ.get("PATH", ""))
+    except launchers.LauncherError as error:
+        raise click.UsageError(str(error)) from None
+    entries = listing(Here(mpi["name"], mpi["version"], launcher.path, hosts=1))
+    show_text(texts.json_text(entries) if form == "json" else "\n".join(texts.table(entries)) + "\n")
+    return 0

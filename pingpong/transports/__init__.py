@@ -59,8 +59,9 @@ def _named(asked: Asked, here: Here) -> Transport:
 
 
 def listing(here: Here) -> list[Entry]:
-    """All names, and those with a device or a way of UCX or libfabric that make sense here."""
-    return [_entry(name, needs, here) for name, needs in listed.names(_MPIS.get(here.mpi, {}), here)]
+    """All names, and those with a device or a way of UCX or libfabric that can be had here."""
+    entries = [_entry(name, needs, here) for name, needs in listed.names(_MPIS.get(here.mpi, {}), here)]
+    return [entry for entry in entries if entry.missing is None or entry.name in NAMES]
 
 
 def _entry(name: str, needs: str, here: Here) -> Entry:

@@ -20,9 +20,9 @@ def _rows(name: str, here: Here) -> list[tuple[str, str]]:
     if name == "tcp":
         return [(f"tcp@{one}", what) for one, what in _networks(here)]
     if name == "ucx":
-        memory = [("ucx:shm", "one host")] if here.hosts == 1 else []
+        memory = [("ucx:shm", "one host, through UCX")] if here.hosts == 1 else []
         ports = [(f"ucx:rc@{port}", f"the port {port}") for port in _ports(here)]
-        return [*memory, *((f"ucx:tcp@{one}", what) for one, what in _networks(here)), *ports]
+        return [*memory, *((f"ucx:tcp@{one}", f"{what}, through UCX") for one, what in _networks(here)), *ports]
     if name == "ofi":
         return [(f"ofi:{provider}", ofi.PROVIDERS[provider].needs) for provider in ofi.rows(here)]
     return []

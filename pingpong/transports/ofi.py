@@ -42,12 +42,12 @@ def _memory(_name: str | None, here: Here) -> str:
 
 
 PROVIDERS = {
-    "tcp": Provider("", _net, "FI_TCP_IFACE"),
-    "udp": Provider("", _net, "FI_UDP_IFACE"),
-    "sockets": Provider("", _net, "FI_SOCKETS_IFACE"),
-    "net": Provider("", _net, "FI_NET_IFACE"),
-    "shm": Provider("one host", _memory),
-    "sm2": Provider("one host", _memory),
+    "tcp": Provider("TCP through libfabric", _net, "FI_TCP_IFACE"),
+    "udp": Provider("UDP through libfabric", _net, "FI_UDP_IFACE"),
+    "sockets": Provider("TCP through libfabric, slowly", _net, "FI_SOCKETS_IFACE"),
+    "net": Provider("TCP through libfabric, newer", _net, "FI_NET_IFACE"),
+    "shm": Provider("one host, through libfabric", _memory),
+    "sm2": Provider("one host, through libfabric", _memory),
     "verbs": Provider("InfiniBand or RoCE", _kind("verbs", "hfi1", "qib"), "FI_VERBS_DEVICE_NAME"),
     "psm": Provider("True Scale", _kind("qib"), None, ("PSM_DEVICES", "self,ipath")),
     "psm2": Provider("Omni-Path", _kind("hfi1"), None, ("PSM2_DEVICES", "self,hfi")),

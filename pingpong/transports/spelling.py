@@ -16,9 +16,9 @@ _VARIABLE = "OMPI_MCA_"
 _RUNTIME = frozenset(
     ("errmgr", "ess", "filem", "grpcomm", "iof", "odls", "oob", "orte", "plm", "prte", "prtebacktrace", "prtedl",
      "prteif", "prteinstalldirs", "prtereachable", "propagate", "ras", "regx", "rmaps", "rml", "routed", "rtc",
-     "schizo", "snapc", "sstore", "state", "bfrops", "gds", "pcompress", "pdl", "pfexec", "pgpu", "pif",
-     "pinstalldirs", "plog", "pmdl", "pmix", "pnet", "preg", "prm", "psec", "psensor", "pshmem", "psquash", "pstat",
-     "pstrg", "ptl", "hwloc", "if", "event", "dpm")
+     "schizo", "snapc", "sstore", "state", "hwloc", "if", "event", "dpm",
+     "bfrops", "gds", "pcompress", "pdl", "pfexec", "pgpu", "pif", "pinstalldirs", "plog", "pmdl", "pmix", "pnet",
+     "preg", "prm", "psec", "psensor", "pshmem", "psquash", "pstat", "pstrg", "ptl")
 )  # fmt: skip
 # Components that this Open MPI may lack: their names, and those of their parameters, are no slips.
 _COMPONENTS = frozenset(
@@ -82,7 +82,7 @@ def _parameter(name: str, here: Here) -> None:
 
 
 def _selection(framework: str, value: str, here: Here) -> None:
-    """The components in a list; one that is not built in does harm where it is chosen, not where it is left out."""
+    """The components in a list; one that is not built in does harm where it is chosen, not where left out."""
     known = here.has.components.get(framework, frozenset())
     if framework not in _SELECTED or not known:
         return
