@@ -1,0 +1,201 @@
+"""Which wire carried the bytes between two hosts: confirmed where it did, never where it did not.
+
+The links are an eth0 of 1 Gbit/s and an ib0 that is as fast as the machine's memory. Every silent fallback that
+can be caused here is caused for real; what each MPI does by itself was found out beforehand.
+"""
+
+import json
+import shlex
+import sys
+
+import pytest
+
+from pingpong import evidence, store, wires
+
+pytestmark = pytest.mark.lab
+
+PINGPONG = [sys.executable, "-m", "pingpong"]
+SHORT = ["-k", "blocking", "-n", "60", "-q"]
+SIZES = ["-m", "8,1K,64K,1M"]
+TWO = ["--hosts", "nodeA,nodeB"]
+
+
+@pytest.fixture
+def run(lab, tmp_path):
+    """Run `pingpong run` on nodeA; the finished process and, by name, the transports of its result."""
+
+    def go(*args, output="r.json", cwd=tmp_path):
+        done = lab.run("nodeA", [*PINGPONG, "run", *SHORT, "-o", output, *args], timeout=200, cwd=cwd)
+        path = lab.path("nodeA", str(cwd)) / output
+        found = {w.transport.name: w for w in wires.of_session(store.load(path))} if path.exists() else {}
+        return done, found
+
+    return go
+
+
+def test_both_links_are_confirmed_at_every_size_and_differ_as_they_do(run):
+    done, found = run(*TWO, "-t", "tcp@eth0", "-t", "tcp@ib0", "-m", "8:4M:x8", "--require", "confirmed")
+    assert done.returncode == 0, done.stderr + done.stdout
+    eth0, ib0 = found["tcp@eth0"], found["tcp@ib0"]
+    for wire, name in ((eth0, "eth0"), (ib0, "ib0")):
+        assert (wire.finding.verdict, wire.finding.observed) == ("confirmed", name)
+        (measured,) = wire.runs
+        assert {rank.host for rank in measured.ranks} == {"nodeA", "nodeB"}
+
+    def bandwidth(wire):  # at 2 MiB, where a shaped link has no burst left
+        (point,) = (p for p in wire.runs[0].points if p.size == 2**21 and p.loop == "native")
+        return 2 * point.size * point.steps / min(point.visits[0].seconds)
+
+    assert bandwidth(ib0) / bandwidth(eth0) > 5
+    last = done.stdout[done.stdout.index("\nTransports") :]
+    assert "tcp@ib0" in last and "confirmed" in last and max(map(len, last.splitlines())) <= 80
+    assert "hosts nodeA and nodeB are one machine" in done.stdout
+
+
+def test_what_mpi_chooses_is_observed_size_by_size(run, mpi_name):
+    """Open MPI 5 sends 8 B over one link and stripes 1 MiB over both; MPICH's UCX does the same."""
+    done, found = run(*TWO, "-t", "default", *SIZES)
+    assert done.returncode == 0, done.stderr
+    finding = found["default"].finding
+    assert finding.verdict == "observed"
+    if mpi_name in ("Open MPI", "MPICH"):
+        assert "eth0 + ib0 (striped)" in finding.observed and "(8 to " in finding.observed
+
+
+NO_INTERFACE = {
+    "Open MPI": "--mca pml ob1 --mca btl tcp,self",
+    "MPICH": "MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp",
+    "Intel MPI": "I_MPI_FABRICS=ofi FI_PROVIDER=tcp",
+}
+
+
+def test_tcp_without_an_interface_is_not_the_link_that_was_meant(run, mpi_name):
+    """Open MPI and UCX stripe over both, libfabric takes one: judged as if another had been asked for."""
+    done, found = run(*TWO, "-t", f"mine={NO_INTERFACE[mpi_name]}", *SIZES)
+    assert done.returncode == 0, done.stderr
+    seen = found["mine"].finding
+    assert seen.verdict == "observed" and ("(striped)" in seen.observed) is (mpi_name != "Intel MPI")
+    (measured,) = found["mine"].runs
+    measured.transport.carrier = "net:eth0" if seen.observed == "ib0" else "net:ib0"
+    assert evidence.of_run(measured).verdict in ("contradicted", "unverifiable")
+
+
+def test_a_network_on_one_host_is_not_confirmed(run):
+    """TCP between ranks of one host goes over lo, whatever the interface."""
+    done, found = run("-t", "tcp@eth0", *SIZES)
+    assert done.returncode == 0, done.stderr
+    finding = found["tcp@eth0"].finding
+    assert finding.verdict == "unverifiable" and finding.observed == "lo"
+    done, _ = run("-t", "tcp@eth0", *SIZES, "--require", "confirmed", output="again.json")
+    assert done.returncode == 3
+
+
+def test_shared_memory_on_one_host_is_confirmed(run):
+    done, found = run("-t", "shm", *SIZES, "--require", "confirmed")
+    assert done.returncode == 0, done.stderr
+    assert (found["shm"].finding.verdict, found["shm"].finding.observed) == ("confirmed", "shared memory")
+
+
+# Flags that a user may type by hand: asked for a network, got memory, and MPI says nothing.
+TO_MEMORY = {
+    "Open MPI": ["UCX_NET_DEVICES=nosuch", "--mca pml ^ucx"],
+    "MPICH": ["UCX_TLS=tcp", "FI_PROVIDER=tcp"],
+    "Intel MPI": ["FI_PROVIDER=nosuch"],
+}
+
+
+def test_fallbacks_to_memory_are_observed_as_what_they_are(run, mpi_name, tmp_path):
+    flags = [word for n, text in enumerate(TO_MEMORY[mpi_name]) for word in ("-t", f"mine{n}={text}")]
+    done, found = run(*flags, "-m", "8,64K")
+    assert len(found) == len(TO_MEMORY[mpi_name]), done.stderr
+    for wire in found.values():
+        assert wire.finding is None or wire.finding.observed == "shared memory", wire
+
+
+def test_a_device_that_is_not_there_is_refused_or_fails(run, mpi_name):
+    done, found = run(*TWO, "-t", "tcp@nosuch0", "-m", "8")
+    assert done.returncode == 2 and found == {}
+    assert "nosuch0" in done.stderr and "eth0" in done.stderr and done.stderr.count("\n") == 1
+    done, found = run(*TWO, "-t", "psm2", "-m", "8")
+    assert done.returncode == 2 and "psm2" in done.stderr
+
+
+NOWHERE = {
+    "Open MPI": "--mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include ib9",
+    "MPICH": "MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp UCX_NET_DEVICES=ib9",
+    "Intel MPI": "I_MPI_FABRICS=ofi FI_PROVIDER=tcp FI_TCP_IFACE=ib9",
+}
+
+
+def test_an_interface_that_does_not_exist_fails_or_is_seen_by_raw_flags(run, mpi_name):
+    """Intel MPI takes another one and says nothing."""
+    done, found = run(*TWO, "-t", f"mine={NOWHERE[mpi_name]}", "-m", "8,64K")
+    if mpi_name == "Intel MPI":
+        assert done.returncode == 0 and found["mine"].finding.observed in ("ib0", "eth0")
+    else:
+        assert done.returncode == 1 and found["mine"].failures[0][1].command
+
+
+def test_one_that_fails_leaves_its_reason_and_the_rest_goes_on(run, mpi_name, tmp_path):
+    bad = {
+        "Open MPI": "bad=--mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include nosuch0",
+        "MPICH": "bad=MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp UCX_NET_DEVICES=nosuch0",
+        "Intel MPI": "bad=I_MPI_FABRICS=ofi FI_PROVIDER=nosuch",
+    }[mpi_name]
+    done, found = run(*TWO, "-t", bad, "-t", "tcp@ib0", "--launches", "2", "-m", "8", "-f", "json")
+    assert done.returncode in (1, 124)
+    assert found["tcp@ib0"].complete == 2 and found["bad"].complete == 0
+    for measured in found["bad"].runs:
+        failure = measured.failure
+        assert failure.command and failure.output and failure.exit in (1, 124)
+        assert not any("\0" in line for line in failure.output)
+    table = {row["transport"]: row for row in json.loads(done.stdout)["transports"]}
+    assert table["bad"]["verdict"] is None and len(table["bad"]["failures"]) == 2
+    assert table["tcp@ib0"]["verdict"] == "confirmed" and table["tcp@ib0"]["complete"] == 2
+    # Both were launched twice, in rounds.
+    order = [r.transport.name for r in store.load(tmp_path / "r.json").runs]
+    assert sorted(order[:2]) == sorted(order[2:]) == ["bad", "tcp@ib0"]
+
+
+def test_results_come_back_from_hosts_that_share_no_files(lab, run, tmp_path):
+    """The lead runs on the other host, where the folder of the result is another one."""
+    done, found = run("--hosts", "nodeB,nodeA", "-t", "tcp@ib0", *SIZES, cwd="/var/tmp")
+    assert done.returncode == 0, done.stderr
+    (measured,) = found["tcp@ib0"].runs
+    assert measured.status == "complete" and found["tcp@ib0"].finding.verdict == "confirmed"
+    assert not lab.path("nodeB", "/var/tmp/r.json").exists()
+    shown = lab.run("nodeA", [*PINGPONG, "show", "r.json"], cwd="/var/tmp")
+    assert shown.stdout == done.stdout
+    for host in ("nodeA", "nodeB"):
+        left = [p.name for p in lab.path(host, "/var/tmp").iterdir() if p.name.startswith("pingpong-")]
+        assert left == []
+    lab.path("nodeA", "/var/tmp/r.json").unlink()
+
+
+def test_the_command_line_of_a_dry_run_works_when_typed(lab, tmp_path, launcher):
+    args = [*PINGPONG, "run", *TWO, "-t", "tcp@ib0", "-k", "blocking", "-m", "8", "-n", "60", "--dry-run"]
+    line = lab.run("nodeA", args, cwd=tmp_path).stdout
+    words = shlex.split(line)
+    assert words.count("pingpong") == 1 and not list(tmp_path.iterdir())
+    typed = ["sh", "-c", line.replace(" pingpong ", f" {shlex.join(PINGPONG)} ")]
+    done = lab.run("nodeA", typed, cwd=tmp_path, env=launcher.environment())
+    assert done.returncode == 0, done.stderr
+    assert "rank 1 on host nodeB" in done.stdout and "# wire: ib0" in done.stdout
+
+
+def test_traffic_of_somebody_else_never_makes_a_wrong_word(lab, run):
+    """A second process sends on ib0 while tcp@eth0 is measured, and on eth0 while tcp@eth0 is."""
+    code = (
+        "import socket, sys, time\n"
+        "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+        "while True:\n    s.sendto(bytes(1000), (sys.argv[1], 9)); time.sleep(0.002)\n"
+    )
+    for address in ("10.77.2.2", "10.77.1.2"):
+        other = lab.start("nodeA", [sys.executable, "-c", code, address])
+        try:
+            done, found = run(*TWO, "-t", "tcp@eth0", *SIZES, output=f"{address}.json")
+        finally:
+            other.kill()
+        assert done.returncode == 0, done.stderr
+        assert found["tcp@eth0"].finding.verdict in ("confirmed", "unverifiable")
+        assert "eth0" in found["tcp@eth0"].finding.observed
