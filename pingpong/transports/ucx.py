@@ -10,10 +10,10 @@ DETAIL, DEVICE = "TLS", "DEVICE"
 _HCA = ("rc", "rc_v", "rc_x", "rc_verbs", "rc_mlx5", "ud", "ud_v", "ud_x", "ud_verbs", "ud_mlx5",
         "dc", "dc_x", "dc_mlx5", "ib", "gga", "gga_mlx5", "srd")  # fmt: skip
 _SHM = ("shm", "sm", "mm", "posix", "sysv", "cma", "knem", "xpmem")
-_OTHERS = ("self", "all", "ugni", "cuda", "cuda_copy", "cuda_ipc", "gdr_copy", "rocm", "rocm_copy", "rocm_ipc",
-           "rocm_gdr", "ze", "ze_copy", "ze_ipc", "ze_gdr")  # fmt: skip
+_ASIDE = ("self", "cuda", "cuda_copy", "cuda_ipc", "gdr_copy", "rocm", "rocm_copy", "rocm_ipc", "rocm_gdr", "ze",
+          "ze_copy", "ze_ipc", "ze_gdr")  # fmt: skip  # a rank's own memory, and that of graphics processors
 _CARRIERS = dict.fromkeys(_HCA, "hca") | dict.fromkeys(_SHM, "shm") | {"tcp": "net"}
-_KNOWN = (*_CARRIERS, *_OTHERS)
+_KNOWN = (*_CARRIERS, *_ASIDE, "all", "ugni")
 
 
 def flags(asked: Asked, here: Here) -> Flags:
@@ -24,7 +24,7 @@ def flags(asked: Asked, here: Here) -> Flags:
         environment["UCX_TLS"] = asked.detail
     elif here.hosts == 1:
         carriers = {"shm", "net", "hca"}  # its own choice, device or not
-    carrier = next(iter(carriers)) if len(carriers) == 1 else None
+    carrier = next(iter(carriers)) if len(carriers) == 1 and carriers != {"unknown"} else None
     if "hca" in carriers and asked.detail and not asked.device:
         needs.adapter(None, here)
     if asked.device:
@@ -46,7 +46,7 @@ def _carriers(asked: Asked, here: Here) -> set[str]:
         near = difflib.get_close_matches(name, _KNOWN, 1)
         if name not in _KNOWN and near:
             raise TransportError(f"UCX has no transport {name!r}; did you mean {near[0]!r}?")
-    found = {_CARRIERS.get(name, "other") for name in names if name != "self"}
+    found = {_CARRIERS.get(name, "unknown") for name in names if name not in _ASIDE}
     if found == {"shm"}:
         needs.one_host(asked, here)
     return found - ({"shm"} if here.hosts > 1 else set())
