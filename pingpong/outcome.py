@@ -73,6 +73,9 @@ def _cause(ended: launch.Ended) -> str:
     said = re.search(rb"signal:?\s*(\d+)", ended.output, re.IGNORECASE)
     if said:
         return f"a rank was ended by {_signal_name(int(said[1]))}"
+    gone = re.search(rb"unexpectedly disconnected.*?Peer host:\s*(\S+)", ended.output, re.DOTALL)
+    if gone:  # of Open MPI's TCP
+        return f"the rank on host {printable(gone[1].decode(errors='replace'))} died, or its connection did"
     if b"process manager error" in ended.output:  # all that Hydra says across hosts
         return f"mpiexec ended with status {ended.status}: it lost a rank or a daemon"
     return f"mpiexec ended with status {ended.status}"

@@ -73,7 +73,8 @@ class Recorder:
 
     def visit(self, index: int, visit: Visit, ok: bool) -> None:
         """Write a finished visit of a point; `ok` if its payloads were right."""
-        self._write("visit", (index, ok, visit.t0, visit.seconds))
+        moved = self.run.points[index].moved
+        self._write("visit", [index, ok, visit.t0, visit.seconds, *([store.to_builtins(moved)] if moved else [])])
         if self._live:
             self._live(self.session)
 
@@ -83,9 +84,6 @@ class Recorder:
 
     def end(self, failure: Failure | None = None) -> None:
         """Close the journal with its last line; the run is complete if nothing failed."""
-        for index, point in enumerate(self.run.points):
-            if point.moved and not point.stop:  # what moved is not in the lines of the visits
-                self.update(index, point)
         self.run.status, self.run.failure = ("partial" if failure else "complete"), failure
         run = self.run
         ranks, warnings = ([store.to_builtins(each) for each in some] for some in (run.ranks, run.warnings))

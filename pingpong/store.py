@@ -13,7 +13,7 @@ from typing import Annotated, Any, BinaryIO, Literal, TypeVar
 
 import msgspec
 
-from pingpong.model import SCHEMA, Failure, Point, Rank, Record, Run, Said, Seconds, Session, Visit, Warn
+from pingpong.model import SCHEMA, Failure, Moved, Point, Rank, Record, Run, Said, Seconds, Session, Visit, Warn
 
 _JOURNAL = b'{"session":'
 
@@ -135,9 +135,11 @@ class Follower:
         if kind == "point":
             run.points.append(from_builtins(value, Point))
         elif kind == "visit":
-            index, payload_ok, t0, seconds = msgspec.convert(value, _VisitLine)
+            index, payload_ok, t0, seconds = msgspec.convert(value[:4], _VisitLine)
             run.points[index].visits.append(Visit(t0=t0, seconds=seconds))
             run.points[index].payload.checked += payload_ok
+            if value[4:]:
+                run.points[index].moved = from_builtins(value[4], Moved)
         elif kind == "update":
             changed, index = from_builtins(value["point"], Point), msgspec.convert(value["index"], _Index)
             changed.visits = run.points[index].visits

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pingpong import store, transports
+from pingpong import evidence, store, transports
 
 pytestmark = [pytest.mark.lab, pytest.mark.faults]
 
@@ -34,7 +34,7 @@ class Job:
         self.lab, self.folder, self.by_hand = lab, folder, by_hand
         command, self.env = [*PINGPONG, *MEASURE, *what], {}
         if by_hand:
-            here = transports.Here(launcher.family.name, launcher.version, launcher.path, 2)
+            here = transports.Here(launcher.family.name, launcher.version, launcher.path, 2, member=False)
             asked = transports.resolve("tcp@ib0", here)
             self.env = launcher.environment() | asked.environment
             command = launcher.across(2, HOSTS, command, asked.environment, asked.arguments)
@@ -140,8 +140,10 @@ def test_a_rank_is_killed(job, lab, rank):
     code, said = job.end()
     run = job.partial()
     assert code == 1 or (job.by_hand and code != 0)
+    assert evidence.of_run(run).observed == "ib0"
     if not job.by_hand:
-        assert any(word in run.failure.reason for word in ("SIGKILL", "MPI error", "lost a rank"))
+        words = ("SIGKILL", "MPI error", "lost a rank", "died")
+        assert any(word in run.failure.reason for word in words), run.failure
         assert "result in" in said
 
 

@@ -199,3 +199,15 @@ def test_traffic_of_somebody_else_never_makes_a_wrong_word(lab, run):
         assert done.returncode == 0, done.stderr
         assert found["tcp@eth0"].finding.verdict in ("confirmed", "unverifiable")
         assert "eth0" in found["tcp@eth0"].finding.observed
+
+
+def test_openib_is_refused_and_its_fallback_seen(run, launcher):
+    """Open MPI 4 takes TCP over both links where openib finds no device, and says one line; 5 has no openib."""
+    done, found = run(*TWO, "-t", "openib", "-m", "8")
+    assert done.returncode == 2 and "openib" in done.stderr and found == {}, done.stderr + done.stdout
+    if launcher.family.name == "Open MPI" and launcher.version.startswith("4"):
+        done, found = run(*TWO, "-t", "mine=--mca btl openib,tcp,self", *SIZES)
+        assert done.returncode == 0, done.stderr
+        assert "eth0 + ib0 (striped)" in found["mine"].finding.observed
+        done, found = run("-t", "mine=--mca btl ^openib", "-m", "8,64K", output="one.json")
+        assert found["mine"].finding.observed == "shared memory"
