@@ -1,12 +1,17 @@
 """Names of transports: what they set, what carries the bytes, and what is refused, on machines made by hand."""
 
+from dataclasses import replace
+from pathlib import Path
+
+import click
 import pytest
 
+from pingpong import cli, environment
 from pingpong.texts import transports as texts
 from pingpong.transports import NAMES, Here, TransportError, listing, resolve, speaking
 from pingpong.transports.installed import Installed, names_in, parse_ompi_info
 
-from .hosts import EVERY, INSTALLED, OMPI_4, OMPI_5, TCP, here, open_mpi, other, tree
+from .hosts import CLUSTER, EVERY, INSTALLED, OMPI_4, OMPI_5, TCP, here, open_mpi, other, tree
 
 MPIS = list(INSTALLED)
 OPEN_MPI_5, OPEN_MPI_4, MPICH, INTEL = MPIS
@@ -303,6 +308,19 @@ def test_the_json_of_the_list_has_the_flags(tmp_path):
     assert rows["psm"]["missing"] and rows["psm"]["arguments"] == []
 
 
+@pytest.mark.parametrize(
+    ("mpi", "said"),
+    [
+        ({"error": "cannot load MPI library"}, "no MPI library: cannot load MPI library"),
+        ({"name": "MVAPICH", "version": "3.0"}, "mpi4py uses MVAPICH 3.0"),
+    ],
+)
+def test_there_is_no_list_without_an_mpi_and_its_launcher(monkeypatch, mpi, said):
+    monkeypatch.setattr(environment, "probe_mpi", lambda: mpi)
+    with pytest.raises(click.UsageError, match=said):
+        cli.transports.callback("table")
+
+
 # What MPI says about itself
 
 
@@ -310,7 +328,7 @@ def test_components_of_ompi_info_count_under_their_old_names_too():
     known = parse_ompi_info(OMPI_5)
     assert known.components["btl"] == {"self", "sm", "tcp", "vader"}
     assert {"btl", "btl_vader_eager_limit", "mtl_ofi_provider_include"} <= known.parameters
-    assert known.values["path:pkglibdir"] == "/opt/openmpi/lib/openmpi"
+    assert known.folder == "/opt/openmpi/lib/openmpi"
     assert parse_ompi_info(OMPI_4).components["mtl"] == {"ofi", "psm", "psm2"}
     assert parse_ompi_info("").components == {}
 
@@ -333,3 +351,25 @@ def test_usable_providers_decide_whether_there_is_a_fabric(tmp_path):
     machine = tree(tmp_path, adapters=MELLANOX)
     known = open_mpi(OMPI_5, usable=(*TCP, ("verbs;ofi_rxm", "mlx5_0")))
     assert words(resolve("ofi", here(*OPEN_MPI_5, machine, known=known))) == "--mca pml cm --mca mtl ofi"
+
+
+DOCS = Path(__file__).parent.parent / "docs/transports.md"
+HEADINGS = {"Open MPI 5": OPEN_MPI_5, "Open MPI 4": OPEN_MPI_4, "MPICH": MPICH, "Intel MPI": INTEL}
+
+
+@pytest.mark.parametrize("heading", HEADINGS)
+def test_the_tables_of_the_page_are_what_is_set(tmp_path, heading):
+    """Memory on one host, all else between two, on a machine that has everything."""
+    section = DOCS.read_text().split(f"### {heading}\n")[1].split("\n#")[0]
+    rows = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in section.splitlines() if "| `" in line]
+    assert set(NAMES) - {"default"} <= {name.partition("@")[0] for name, _, _ in rows}
+    machine, fabric = tree(tmp_path, **CLUSTER), (("verbs;ofi_rxm", "mlx5_0"),)
+    mpi = HEADINGS[heading]
+    known = replace(INSTALLED[mpi], providers=EVERY, usable=fabric)
+    for name, sets, carrier in rows:
+        where = here(*mpi, machine, hosts=1 if name.startswith("shm") else 2, known=known)
+        if sets.startswith("no: "):
+            assert refusal(name, where) == sets.removeprefix("no: ")
+        else:
+            transport = resolve(name, where)
+            assert (words(transport), transport.carrier or "") == (sets, carrier)
