@@ -120,6 +120,7 @@ def test_on_one_host_ucx_may_take_memory_unless_told_its_transports(tmp_path):
     machine = here(*MPICH, tree(tmp_path, adapters=MELLANOX))
     assert resolve("ucx@mlx5_0:1", machine).carrier is None
     assert resolve("ucx:rc,sm", machine).carrier is None
+    assert resolve("ucx:^tcp@mlx5_0:1", machine).carrier is None
     assert resolve("ucx:rc", machine).carrier == "hca"
 
 
@@ -187,6 +188,7 @@ def test_what_cannot_be_meant(tmp_path, mpi, asked, said):
         (MPICH, "cxi", "cxi is built in, no Slingshot device here (/sys/class/cxi is empty)"),
         (MPICH, "openib", "openib is a component of Open MPI 4: use ucx or verbs"),
         (MPICH, "ucx:rc", "no InfiniBand or RoCE device here (/sys/class/infiniband is empty)"),
+        (MPICH, "ucx@eth7", "there is no network interface 'eth7' here: eth0 and lo are"),
         (MPICH, "ucx:tpc", "UCX has no transport 'tpc'; did you mean 'tcp'?"),
         (MPICH, "ucx:tcp@lo", "UCX does not use lo: name another interface (on one host the bytes pass lo)"),
         (INTEL, "psm", "Intel MPI has no psm since 2019: use psm2 or psm3"),
@@ -239,7 +241,7 @@ def test_devices_are_looked_at_by_kind_name_port_and_state(tmp_path):
     [
         (OPEN_MPI_5, ["shm", "tcp@eth0", "ucx:tcp", "ofi:new", "ofi"]),
         (OPEN_MPI_4, ["shm-nocma", "openib"]),
-        (MPICH, ["shm", "tcp", "ucx:new", "ofi:tcp", "verbs"]),
+        (MPICH, ["shm", "tcp", "ucx:new", "ucx:^sysv", "ofi:tcp", "verbs"]),
         (INTEL, ["shm", "tcp", "ofi:new", "ucx", "psm3"]),
     ],
 )
@@ -254,6 +256,9 @@ def test_a_login_node_says_nothing_about_the_nodes(tmp_path):
     assert resolve("tcp@ib0", where).carrier == "net:ib0"
     assert resolve("ucx:rc@mlx5_0:1", where).carrier == "hca:mlx5_0:1"
     assert resolve("psm2", where).carrier == "hca"
+    # There it may be an interface or an adapter.
+    unknown = resolve("ucx@ib7", where)
+    assert (unknown.environment["UCX_NET_DEVICES"], unknown.carrier) == ("ib7", None)
     assert "does not leave its host" in refusal("tcp@lo", where)
 
 
