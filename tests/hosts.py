@@ -83,7 +83,7 @@ EVERY = frozenset(
 def open_mpi(text, providers=("tcp", "udp", "sockets", "shm", "verbs", "ofi_rxm"), usable=TCP):
     known = parse_ompi_info(text)
     return Installed(
-        known.components, known.parameters, known.values, frozenset(providers), usable, variables=VARIABLES
+        known.components, known.parameters, known.folder, frozenset(providers), usable, variables=VARIABLES
     )
 
 
@@ -126,3 +126,8 @@ def tree(root, interfaces=("lo", "eth0"), adapters=(), cassini=(), down=()):
 def here(mpi, version, sys, hosts=1, **more):
     known = more.pop("known", INSTALLED[mpi, version])
     return Here(mpi, version, Path("/nowhere/mpiexec"), hosts, sys=sys, known=known, **more)
+
+
+CLUSTER = {"interfaces": ["lo", "eth0", "ib0"], "cassini": ["cxi0"]} | {
+    "adapters": [("mlx5_0", "mlx5_core", 1), ("hfi1_0", "hfi1", 1), ("qib0", "qib", 1), ("rdmap0s6", "efa", 1)]
+}

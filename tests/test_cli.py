@@ -309,3 +309,16 @@ def test_ctrl_c_before_anything_is_started(tmp_path):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=20)
     assert process.returncode == 130 and "Traceback" not in err and "interrupted" in err
+
+
+def test_transports_are_listed_with_their_flags(mpi_name):
+    done = run("transports")
+    flags = {
+        "Open MPI": "--mca pml ob1 --mca btl tcp,self",
+        "MPICH": "MPIR_CVAR_NOLOCAL=0",
+        "Intel MPI": "I_MPI_FABRICS=shm",
+    }
+    assert done.returncode == 0 and done.stderr == ""
+    assert flags[mpi_name] in done.stdout and "\nopenib" in done.stdout
+    rows = json.loads(run("transports", "-f", "json").stdout)
+    assert [row["carrier"] for row in rows if row["name"] == "shm"] == ["shm"]

@@ -1,12 +1,17 @@
 """Names of transports: what they set, what carries the bytes, and what is refused, on machines made by hand."""
 
+from dataclasses import replace
+from pathlib import Path
+
+import click
 import pytest
 
+from pingpong import cli, environment
 from pingpong.texts import transports as texts
 from pingpong.transports import NAMES, Here, TransportError, listing, resolve, speaking
 from pingpong.transports.installed import Installed, names_in, parse_ompi_info
 
-from .hosts import EVERY, INSTALLED, OMPI_4, OMPI_5, TCP, here, open_mpi, other, tree
+from .hosts import CLUSTER, EVERY, INSTALLED, OMPI_4, OMPI_5, TCP, here, open_mpi, other, tree
 
 MPIS = list(INSTALLED)
 OPEN_MPI_5, OPEN_MPI_4, MPICH, INTEL = MPIS
@@ -115,6 +120,7 @@ def test_on_one_host_ucx_may_take_memory_unless_told_its_transports(tmp_path):
     machine = here(*MPICH, tree(tmp_path, adapters=MELLANOX))
     assert resolve("ucx@mlx5_0:1", machine).carrier is None
     assert resolve("ucx:rc,sm", machine).carrier is None
+    assert resolve("ucx:^tcp@mlx5_0:1", machine).carrier is None
     assert resolve("ucx:rc", machine).carrier == "hca"
 
 
@@ -182,6 +188,7 @@ def test_what_cannot_be_meant(tmp_path, mpi, asked, said):
         (MPICH, "cxi", "cxi is built in, no Slingshot device here (/sys/class/cxi is empty)"),
         (MPICH, "openib", "openib is a component of Open MPI 4: use ucx or verbs"),
         (MPICH, "ucx:rc", "no InfiniBand or RoCE device here (/sys/class/infiniband is empty)"),
+        (MPICH, "ucx@eth7", "there is no network interface 'eth7' here: eth0 and lo are"),
         (MPICH, "ucx:tpc", "UCX has no transport 'tpc'; did you mean 'tcp'?"),
         (MPICH, "ucx:tcp@lo", "UCX does not use lo: name another interface (on one host the bytes pass lo)"),
         (INTEL, "psm", "Intel MPI has no psm since 2019: use psm2 or psm3"),
@@ -234,7 +241,7 @@ def test_devices_are_looked_at_by_kind_name_port_and_state(tmp_path):
     [
         (OPEN_MPI_5, ["shm", "tcp@eth0", "ucx:tcp", "ofi:new", "ofi"]),
         (OPEN_MPI_4, ["shm-nocma", "openib"]),
-        (MPICH, ["shm", "tcp", "ucx:new", "ofi:tcp", "verbs"]),
+        (MPICH, ["shm", "tcp", "ucx:new", "ucx:^sysv", "ofi:tcp", "verbs"]),
         (INTEL, ["shm", "tcp", "ofi:new", "ucx", "psm3"]),
     ],
 )
@@ -249,6 +256,9 @@ def test_a_login_node_says_nothing_about_the_nodes(tmp_path):
     assert resolve("tcp@ib0", where).carrier == "net:ib0"
     assert resolve("ucx:rc@mlx5_0:1", where).carrier == "hca:mlx5_0:1"
     assert resolve("psm2", where).carrier == "hca"
+    # There it may be an interface or an adapter.
+    unknown = resolve("ucx@ib7", where)
+    assert (unknown.environment["UCX_NET_DEVICES"], unknown.carrier) == ("ib7", None)
     assert "does not leave its host" in refusal("tcp@lo", where)
 
 
@@ -303,6 +313,19 @@ def test_the_json_of_the_list_has_the_flags(tmp_path):
     assert rows["psm"]["missing"] and rows["psm"]["arguments"] == []
 
 
+@pytest.mark.parametrize(
+    ("mpi", "said"),
+    [
+        ({"error": "cannot load MPI library"}, "no MPI library: cannot load MPI library"),
+        ({"name": "MVAPICH", "version": "3.0"}, "mpi4py uses MVAPICH 3.0"),
+    ],
+)
+def test_there_is_no_list_without_an_mpi_and_its_launcher(monkeypatch, mpi, said):
+    monkeypatch.setattr(environment, "probe_mpi", lambda: mpi)
+    with pytest.raises(click.UsageError, match=said):
+        cli.transports.callback("table")
+
+
 # What MPI says about itself
 
 
@@ -310,7 +333,7 @@ def test_components_of_ompi_info_count_under_their_old_names_too():
     known = parse_ompi_info(OMPI_5)
     assert known.components["btl"] == {"self", "sm", "tcp", "vader"}
     assert {"btl", "btl_vader_eager_limit", "mtl_ofi_provider_include"} <= known.parameters
-    assert known.values["path:pkglibdir"] == "/opt/openmpi/lib/openmpi"
+    assert known.folder == "/opt/openmpi/lib/openmpi"
     assert parse_ompi_info(OMPI_4).components["mtl"] == {"ofi", "psm", "psm2"}
     assert parse_ompi_info("").components == {}
 
@@ -333,3 +356,25 @@ def test_usable_providers_decide_whether_there_is_a_fabric(tmp_path):
     machine = tree(tmp_path, adapters=MELLANOX)
     known = open_mpi(OMPI_5, usable=(*TCP, ("verbs;ofi_rxm", "mlx5_0")))
     assert words(resolve("ofi", here(*OPEN_MPI_5, machine, known=known))) == "--mca pml cm --mca mtl ofi"
+
+
+DOCS = Path(__file__).parent.parent / "docs/transports.md"
+HEADINGS = {"Open MPI 5": OPEN_MPI_5, "Open MPI 4": OPEN_MPI_4, "MPICH": MPICH, "Intel MPI": INTEL}
+
+
+@pytest.mark.parametrize("heading", HEADINGS)
+def test_the_tables_of_the_page_are_what_is_set(tmp_path, heading):
+    """Memory on one host, all else between two, on a machine that has everything."""
+    section = DOCS.read_text().split(f"### {heading}\n")[1].split("\n#")[0]
+    rows = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in section.splitlines() if "| `" in line]
+    assert set(NAMES) - {"default"} <= {name.partition("@")[0] for name, _, _ in rows}
+    machine, fabric = tree(tmp_path, **CLUSTER), (("verbs;ofi_rxm", "mlx5_0"),)
+    mpi = HEADINGS[heading]
+    known = replace(INSTALLED[mpi], providers=EVERY, usable=fabric)
+    for name, sets, carrier in rows:
+        where = here(*mpi, machine, hosts=1 if name.startswith("shm") else 2, known=known)
+        if sets.startswith("no: "):
+            assert refusal(name, where) == sets.removeprefix("no: ")
+        else:
+            transport = resolve(name, where)
+            assert (words(transport), transport.carrier or "") == (sets, carrier)

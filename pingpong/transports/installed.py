@@ -22,14 +22,14 @@ _FI_PATH = "FI_PROVIDER_PATH"
 class Installed:
     """An MPI and the libraries below it.
 
-    Of Open MPI: `components` by framework, `parameters` (names and synonyms), and `values` of parameters and, as
-    "path:pkglibdir", of folders. `providers` are libfabric's own, `usable` those that found a device on this
-    machine, with its name. `library` is what the MPI says it is. `variables` are those that the libraries read.
+    Of Open MPI: `components` by framework, `parameters` (names and synonyms), and the `folder` of its components.
+    `providers` are libfabric's own, `usable` those that found a device on this machine, with its name. `library`
+    is what the MPI says it is. `variables` are those that the libraries read.
     """
 
     components: Mapping[str, frozenset[str]] = field(default_factory=dict)
     parameters: frozenset[str] = frozenset()
-    values: Mapping[str, str] = field(default_factory=dict)
+    folder: str = ""
     providers: frozenset[str] | None = None
     usable: tuple[tuple[str, str], ...] | None = None
     library: str = ""
@@ -65,28 +65,26 @@ def _beside(launcher: Path, name: str) -> Path:
 
 
 def parse_ompi_info(text: str) -> Installed:
-    """Of `ompi_info --parsable --all`: components, parameters, values and folders."""
+    """Of `ompi_info --parsable --all`: components, parameters and their folder."""
     components: dict[str, set[str]] = {}
     parameters: set[str] = set()
-    values: dict[str, str] = {}
+    folder = ""
     for line in text.splitlines():
-        if match := re.match(r"mca:(\w+):(\w+):(?:version:|param:(\w+):(?:(value|synonym:name):(.*))?)", line):
-            framework, component, parameter, key, value = match.groups()
+        if match := re.match(r"mca:(\w+):(\w+):(?:version:|param:(\w+):(?:synonym:name:(.*))?)", line):
+            framework, component, *names = match.groups()
             components.setdefault(framework, set()).add(component)
-            parameters |= {name for name in (parameter, value if key == "synonym:name" else None) if name}
-            if key == "value":
-                values[parameter] = value
-        elif match := re.match(r"path:(\w+):(.*)", line):
-            values[f"path:{match[1]}"] = match[2]
+            parameters |= {name for name in names if name}
+        elif line.startswith("path:pkglibdir:"):
+            folder = line.split(":", 2)[2]
     found = {framework: frozenset(names - {"base"}) for framework, names in components.items()}
-    return Installed(found, frozenset(parameters), values)
+    return Installed(found, frozenset(parameters), folder)
 
 
 def _later(mpi: str, own: Installed) -> list[str]:
     """Arguments for the probe: what `mpi` loads only when it starts."""
     if mpi == "Open MPI":
-        folder = Path(own.values.get("path:pkglibdir", ""))
-        return [str(path) for name in ("mtl_ofi", "pml_ucx") if (path := folder / f"mca_{name}.so").exists()]
+        files = [Path(own.folder) / f"mca_{name}.so" for name in ("mtl_ofi", "pml_ucx")]
+        return [str(path) for path in files if own.folder and path.exists()]
     if mpi != "Intel MPI":
         return []
     if os.environ.get("I_MPI_OFI_LIBRARY_INTERNAL", "1").lower() in ("0", "no", "off", "disable"):

@@ -4,7 +4,7 @@ import difflib
 
 from pingpong.transports import needs
 from pingpong.transports.base import Asked, Flags, Here, TransportError
-from pingpong.transports.devices import interfaces
+from pingpong.transports.devices import adapters, interfaces
 
 DETAIL, DEVICE = "TLS", "DEVICE"
 _HCA = ("rc", "rc_v", "rc_x", "rc_verbs", "rc_mlx5", "ud", "ud_v", "ud_x", "ud_verbs", "ud_mlx5",
@@ -22,26 +22,29 @@ def flags(asked: Asked, here: Here) -> Flags:
     carriers = _carriers(asked, here)
     if asked.detail:
         environment["UCX_TLS"] = asked.detail
-    elif here.hosts == 1:
-        carriers = {"shm", "net", "hca"}  # its own choice, device or not
     carrier = next(iter(carriers)) if len(carriers) == 1 and carriers != {"unknown"} else None
-    if "hca" in carriers and asked.detail and not asked.device:
+    if "hca" in carriers and not _open(asked) and not asked.device:
         needs.adapter(None, here)
     if asked.device:
         devices = [_device(name, carriers, asked, here) for name in asked.device.split(",")]
         environment["UCX_NET_DEVICES"] = ",".join(name for name, _ in devices)
         kinds = {device for _, device in devices}
-        if carriers <= {"net", "hca"}:
-            families = {device.partition(":")[0] for device in kinds}
+        if carriers <= {"net", "hca"} and None not in kinds:
+            families = {device.partition(":")[0] for device in kinds if device}
             carrier = kinds.pop() if len(kinds) == 1 else families.pop() if len(families) == 1 else None
     return Flags(carrier, environment=environment)
 
 
+def _open(asked: Asked) -> bool:
+    """Whether UCX still chooses its transports."""
+    return not asked.detail or asked.detail.startswith("^")
+
+
 def _carriers(asked: Asked, here: Here) -> set[str]:
     """What the transports in UCX_TLS can use between the ranks."""
-    if not asked.detail or asked.detail.startswith("^"):
-        return {"net", "hca"}
-    names = [name.strip("\\").partition(":")[0] for name in asked.detail.split(",")]
+    if _open(asked):
+        return {"net", "hca"} if here.hosts > 1 else {"shm", "net", "hca"}
+    names = [name.strip("\\").partition(":")[0] for name in (asked.detail or "").split(",")]
     for name in names:
         near = difflib.get_close_matches(name, _KNOWN, 1)
         if name not in _KNOWN and near:
@@ -52,7 +55,7 @@ def _carriers(asked: Asked, here: Here) -> set[str]:
     return found - ({"shm"} if here.hosts > 1 else set())
 
 
-def _device(name: str, carriers: set[str], asked: Asked, here: Here) -> tuple[str, str]:
+def _device(name: str, carriers: set[str], asked: Asked, here: Here) -> tuple[str, str | None]:
     """A device as UCX wants it named, and its carrier."""
     known = {one.name: one for one in interfaces(here.sys)}
     if name in known and known[name].loopback:
@@ -65,5 +68,9 @@ def _device(name: str, carriers: set[str], asked: Asked, here: Here) -> tuple[st
         if asked.detail and "net" not in carriers:
             raise TransportError(f"{asked.text}: {asked.detail} uses an adapter such as mlx5_0:1, not {name}")
         return name, needs.interface(name, here)
+    if carriers != {"hca"} and ":" not in name and name not in (one.name for one in adapters(here.sys)):
+        if here.member:
+            needs.interface(name, here)
+        return name, None  # on the nodes it may be either
     port = needs.first_port(name, here)
     return port, needs.adapter(port, here)

@@ -1,0 +1,87 @@
+"""What the list says can be had is had: each of its transports launches, with the MPI and host that are here."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pingpong import environment
+from pingpong.transports import Here, TransportError, listing, resolve, speaking
+
+PROGRAM = str(Path(__file__).parent / "programs/carried.py")
+
+
+@pytest.fixture(scope="module")
+def where(launcher):
+    mpi = environment.probe_mpi()
+    return Here(mpi["name"], mpi["version"], launcher.path, hosts=1)
+
+
+def launched(launcher, *transports):
+    """The output of two ranks, and its line of figures."""
+    arguments, variables = [], {}
+    for transport in transports:
+        arguments += transport.arguments
+        variables |= transport.environment
+    if launcher.family.name == "Open MPI":
+        arguments += [word for name, value in variables.items() for word in ("-x", f"{name}={value}")]
+        variables = {}
+    program = [sys.executable, "-m", "mpi4py", PROGRAM]
+    command = launcher.command(2, program, environment.own_cpus(), environment.own_cores(), arguments)
+    done = subprocess.run(
+        command,
+        env=dict(os.environ) | launcher.environment() | variables,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    output = (done.stdout + done.stderr).replace(b"\0", b"").decode(errors="replace")
+    assert done.returncode == 0, output
+    return output, next(json.loads(line) for line in output.splitlines() if line.startswith('{"sent"'))
+
+
+def test_all_that_can_be_had_here(launcher, where):
+    found = [entry.transport for entry in listing(where) if entry.transport]
+    assert {"default", "shm", "shm-nocma", "tcp"} <= {transport.name for transport in found}
+    for transport in found:
+        _, moved = launched(launcher, transport)
+        if (transport.carrier or "").startswith("net"):  # on one host all of the network passes the loopback
+            assert moved["loopback"] >= moved["sent"], transport.name
+
+
+def test_mpi_speaks_when_it_is_asked_to(launcher, where):
+    output, _ = launched(launcher, resolve("tcp", where), speaking(where))
+    expected = {
+        "Open MPI": "all connections are tcp" if where.major >= 5 else "component ob1 selected",
+        "MPICH": "tag(tcp/",
+        "Intel MPI": "libfabric provider: tcp",
+    }
+    assert expected[where.mpi] in output
+
+
+def test_an_interface_that_is_not_here_is_refused_before_anything_starts(where):
+    with pytest.raises(TransportError, match="'nosuch0' here"):
+        resolve("tcp@nosuch0", where)
+
+
+def test_the_installation_itself_knows_what_is_misspelt(where):
+    flags = {
+        "Open MPI": "--mca btl_tcp_if_inclde eth0",
+        "MPICH": "MPIR_CVAR_NOLOCALS=1",
+        "Intel MPI": "I_MPI_FABRIC=shm",
+    }
+    right = {"Open MPI": "btl_tcp_if_include", "MPICH": "MPIR_CVAR_NOLOCAL", "Intel MPI": "I_MPI_FABRICS"}
+    with pytest.raises(TransportError, match=right[where.mpi]):
+        resolve(f"mine={flags[where.mpi]}", where)
+
+
+def test_no_parameter_of_the_installation_is_called_misspelt(where):
+    if where.mpi == "Open MPI":
+        for name in where.has.parameters:
+            resolve(f"mine=--mca {name} ^", where)
+    for name in where.has.variables:
+        resolve(f"mine={name}=1", where)
