@@ -76,6 +76,10 @@ def _cause(ended: launch.Ended) -> str:
     gone = re.search(rb"unexpectedly disconnected.*?Peer host:\s*(\S+)", ended.output, re.DOTALL)
     if gone:  # of Open MPI's TCP
         return f"the rank on host {printable(gone[1].decode(errors='replace'))} died, or its connection did"
+    gave_up = re.search(rb"process rank (\d+) with PID \d+ on node (\S+) calling\s+\"abort\"", ended.output)
+    if gave_up:
+        rank, host = (printable(word.decode(errors="replace")) for word in gave_up.groups())
+        return f"rank {rank} on host {host} gave up; mpiexec ended with status {ended.status}"
     if b"process manager error" in ended.output:  # all that Hydra says across hosts
         return f"mpiexec ended with status {ended.status}: it lost a rank or a daemon"
     return f"mpiexec ended with status {ended.status}"

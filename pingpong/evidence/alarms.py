@@ -1,5 +1,6 @@
 """What cannot be, and what should not have happened: warnings beside the figures of a run."""
 
+from itertools import pairwise
 from statistics import median
 
 from pingpong.evidence.amounts import one_machine, pair
@@ -10,6 +11,7 @@ from pingpong.units import amount, duration, printable, size_text
 
 TOO_FAST = 0.5e-6  # seconds: no message passes between two hosts in less
 OUTAGE, LONGER = 1.0, 1000.0  # seconds, and medians, that a sample took at least
+PAYLOAD = 4e-8  # seconds a byte, for writing and checking a payload
 RETRANSMITS = 0.01  # of the packets sent
 BEYOND = 1.02  # times a link's speed
 # Grow wherever a link is loaded; worth knowing beside a bandwidth, and nothing is broken.
@@ -18,7 +20,7 @@ WAITS = ("port_xmit_wait",)
 
 def warnings(run: Run) -> list[Warn]:
     """The warnings of the wire, each once. Their codes are stable."""
-    found = [_same_machine(run), _striped(run), *_errors(run), _retransmits(run)]
+    found = [_same_machine(run), _striped(run), *_errors(run), _retransmits(run), _standstill(run)]
     for point in run.points:
         found += [_outage(point), _beyond_speed(run, point)]
     return [warn for warn in found if warn]
@@ -90,6 +92,20 @@ def _outage(point: Point) -> Warn | None:
     sample = f"a sample of {duration(max(samples))} at {size_text(point.size)}"
     text = f"{sample}: the link may have been down for a moment"
     return Warn(code="outage", text=text)
+
+
+def _standstill(run: Run) -> Warn | None:
+    """An outage that no sample saw, because it fell between them: time that no visit accounts for."""
+    visits = sorted(((v.t0, p, v) for p in run.points for v in p.visits), key=lambda each: each[0])
+    worst, where = 0.0, None
+    for (began, point, visit), (following, _, _) in pairwise(visits):
+        lead_in = point.lead_in * median(visit.seconds or [0.0]) / point.steps
+        lost = following - began - sum(visit.seconds) - lead_in - PAYLOAD * point.size
+        worst, where = max((worst, where), (lost, point), key=lambda each: each[0])
+    if where is None or worst <= OUTAGE:
+        return None
+    text = f"{duration(worst)} went by beside the samples at {size_text(where.size)}"
+    return Warn(code="outage", text=f"{text}: the link, or a rank, may have stood still")
 
 
 def _beyond_speed(run: Run, point: Point) -> Warn | None:

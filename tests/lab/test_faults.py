@@ -5,6 +5,7 @@ neither a process nor a piece of shared memory is left on either host.
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -125,13 +126,15 @@ def test_the_link_is_down_for_three_seconds(job, lab):
     assert job.process.poll() is None, job.said()
     os.kill(job.rank(0), signal.SIGTERM)
     job.end()
-    run = job.partial()
-    worst = max(max(visit.seconds) for point in run.points for visit in point.visits)
-    assert worst > 2.5
+    job.partial()
     shown = subprocess.run(
         [*PINGPONG, "show", "r.json"], cwd=job.folder, capture_output=True, text=True, check=True
     ).stdout
-    assert "may have been down" in shown
+    # The sample that met the outage says how long it was; where it fell between samples, the log does.
+    seen = re.search(
+        r"# warning: (?:a sample of|\S+: a sample of)? ?([\d.]+) s .*may have (been down|stood still)", shown
+    )
+    assert seen and float(seen[1]) > 2.5, shown
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -142,7 +145,7 @@ def test_a_rank_is_killed(job, lab, rank):
     assert code == 1 or (job.by_hand and code != 0)
     assert evidence.of_run(run).observed == "ib0"
     if not job.by_hand:
-        words = ("SIGKILL", "MPI error", "lost a rank", "died")
+        words = ("SIGKILL", "MPI error", "lost a rank", "died", "gave up")
         assert any(word in run.failure.reason for word in words), run.failure
         assert "result in" in said
 
