@@ -4,8 +4,10 @@ The result file is the contract: of what ranks print only the journal is read, w
 """
 
 import os
+import socket
 import time
 from pathlib import Path
+from typing import Any
 
 from pingpong import environment, evidence, hosts, launch, launchers, outcome, plans, recorder, transports
 from pingpong.evidence import said
@@ -29,7 +31,7 @@ def run(request: Request) -> int:
     request.hosts = request.hosts or hosts.allocated(os.environ)
     try:
         launcher = launchers.find(mpi["name"], mpi["version"], os.environ.get("PATH", ""))
-        here = Here(mpi["name"], mpi["version"], launcher.path, max(1, len(request.hosts)))
+        here = _here(mpi, launcher, request.hosts)
         request.transports = _transports(request, here)
     except (launchers.LauncherError, TransportError) as error:
         say(str(error))
@@ -52,6 +54,13 @@ def run(request: Request) -> int:
         say(refused)
         return USAGE
     return _measure(request, path, launches, mpi["name"])
+
+
+def _here(mpi: dict[str, Any], launcher: launchers.Launcher, names: list[str]) -> Here:
+    """What transports are chosen for; the devices of this machine count only where a rank will be on it."""
+    own = socket.gethostname()
+    member = not names or own in names or own.partition(".")[0] in [name.partition(".")[0] for name in names]
+    return Here(mpi["name"], mpi["version"], launcher.path, max(1, len(names)), member)
 
 
 def _transports(request: Request, here: Here) -> list[Transport]:
