@@ -14,7 +14,7 @@ from pingpong.stats import Interval
 
 
 class Ratio(NamedTuple):
-    """A figure over the best transport's: the median over rounds of launches, and its interval from five on."""
+    """How many times worse than the best: the median over rounds of launches, and its interval from five on."""
 
     value: float
     interval: Interval | None
@@ -24,8 +24,8 @@ class Ratio(NamedTuple):
 class Wire:
     """A transport in all its launches. Figures are absent where nothing was measured.
 
-    `finding` is the worst of the launches'. `latency` and `rate` are the closing figures (seconds, bytes/s), and
-    their ratios those to the best transport's.
+    `finding` is the worst of the launches'. `latency` and `rate` are the closing figures (seconds, bytes/s).
+    `latency_ratio` is that to the lowest latency, `rate_ratio` that of the highest rate to this one.
     """
 
     transport: Transport
@@ -70,7 +70,7 @@ def _wire(runs: list[Run], figures: Headlines | None, nearest: list[Run], fastes
         latency=figures.latency if figures else None,
         rate=figures.rate if figures else None,
         latency_ratio=_ratio(_bests(runs), _bests(nearest), lambda best: best.latency),
-        rate_ratio=_ratio(_bests(runs), _bests(fastest), lambda best: best.rate),
+        rate_ratio=_ratio(_bests(fastest), _bests(runs), lambda best: best.rate),
     )
 
 
@@ -90,10 +90,12 @@ def _best(figures: dict[str, Headlines | None], merit: Callable[[Headlines], flo
 
 
 def _ratio(
-    own: list[stats.Headline | None], best: list[stats.Headline | None], figure: Callable[[stats.Headline], float]
+    over: list[stats.Headline | None],
+    under: list[stats.Headline | None],
+    figure: Callable[[stats.Headline], float],
 ) -> Ratio | None:
     """Launches of one round ran next to each other: what drifts on the machine falls out of their ratio."""
-    ratios = [figure(a) / figure(b) for a, b in zip(own, best, strict=False) if a and b and figure(b)]
+    ratios = [figure(a) / figure(b) for a, b in zip(over, under, strict=False) if a and b and figure(b)]
     if not ratios:
         return None
     spread = across.spread(ratios)

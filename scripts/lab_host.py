@@ -90,7 +90,7 @@ def cable(name, other):
             lines.append(f"link add {interface} type veth peer name {interface} netns {other}")
         lines += [f"addr add {address(interface, name)}/24 dev {interface}", f"link set {interface} mtu {mtu}"]
     command(["ip", "-batch", "-"], "\n".join(lines))
-    command(["tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", RATE, "burst", "64kb", "latency", "20ms"])
+    command(["tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", RATE, "burst", "8kb", "latency", "20ms"])
     slow = delay("eth0")
     command(["ip", "-batch", "-"], "\n".join(f"link set {interface} up" for interface in ("lo", *MTU)))
     return slow

@@ -45,8 +45,8 @@ def _cells(wire: Wire) -> list[str]:
 def _ratio(ratio: Ratio | None) -> str:
     if ratio is None:
         return "-"
-    text = significant(ratio.value, 3)
-    return f"{text} ±{100 * ratio.interval.reach(ratio.value):.0f}%" if ratio.interval else text
+    text, reach = significant(ratio.value, 3), ratio.interval.reach(ratio.value) if ratio.interval else 0.0
+    return f"{text}±{100 * reach:.0f}%" if reach else text  # none of the best one to itself
 
 
 def _notes(wire: Wire) -> list[str]:
