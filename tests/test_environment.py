@@ -2,6 +2,8 @@
 
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -90,3 +92,20 @@ def test_a_library_that_cannot_be_loaded_is_quoted_with_its_variables(monkeypatc
     monkeypatch.setenv("MPI4PY_MPIABI", "openmpi")
     error = environment.probe_mpi()["error"]
     assert "/no/such/libmpi.so" in error and "MPI4PY_LIBMPI" in error and "raise " not in error
+
+
+def test_ranks_bind_themselves_to_cores_that_differ():
+    """By their number among all ranks: two hosts may be one machine, and each rank the first of its host."""
+    usable = sorted(os.sched_getaffinity(0))
+    code = "import os, sys; from pingpong import environment; environment.bind(int(sys.argv[1])); "
+    code += "print(*sorted(os.sched_getaffinity(0)))"
+
+    def bound(number):
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(number)], capture_output=True, text=True, check=True
+        )
+        return set(map(int, done.stdout.split()))
+
+    first, second, again = bound(0), bound(1), bound(len(usable) * 2)
+    assert first | second <= set(usable) and again
+    assert first == second if len(usable) == 1 else not first & second or environment.own_cores() == 1

@@ -516,3 +516,16 @@ def test_a_rate_beyond_the_speed_of_the_link():
     made = run([point(moved=both(eth0=43_000_000), sample=2e-3)], "net:eth0")
     assert only(made, "beyond-speed").startswith("1.05 GB/s at 1M, more than the links of eth0 on host n1 carry")
     assert codes(run([point(moved=both(eth0=43_000_000), sample=17e-3)], "net:eth0")) == []
+
+
+def test_time_that_no_visit_accounts_for_is_an_outage():
+    """Visits of 4 ms, one every 0.1 s; then one that begins three seconds after the one before it."""
+    made = point(size=64, visits=10)
+    for n, visit in enumerate(made.visits):
+        visit.t0 = 0.1 * n + (3.0 if n >= 5 else 0.0)
+    text = only(run([made], None), "outage")
+    assert "3.10 s" in text and "stood still" in text
+    made.visits[5].t0 -= 2.5
+    for visit in made.visits[6:]:
+        visit.t0 -= 2.5
+    assert "outage" not in codes(run([made], None))

@@ -308,3 +308,19 @@ def test_only_open_mpi_needs_leave_to_run_as_root(tmp_path, monkeypatch, user, m
     found = find(mpi, "", path_of(mpiexec(tmp_path / "a", mpi).parent))
     monkeypatch.setattr(launchers.os, "geteuid", lambda: user)
     assert ("OMPI_ALLOW_RUN_AS_ROOT" in found.environment()) is needed
+
+
+def test_named_hosts_get_their_ranks_evenly_and_what_must_travel(tmp_path):
+    def across(mpi, hosts, extra=()):
+        found = find(mpi, "", path_of(mpiexec(tmp_path / mpi, mpi).parent))
+        return found.across(2, hosts, ["prog"], ["UCX_TLS", "TOKEN"], extra)[1:]
+
+    sent = ["-x", "UCX_TLS", "-x", "TOKEN"]
+    free = ["--bind-to", "none"]
+    assert across("Open MPI", ["a", "b"]) == ["-n", "2", "--host", "a:1,b:1", *free, *sent, "prog"]
+    assert across("Open MPI", ["a"]) == ["-n", "2", "--host", "a:2", *free, *sent, "prog"]
+    for mpi in ("MPICH", "Intel MPI"):
+        assert across(mpi, ["a", "b"]) == ["-n", "2", "-hosts", "a,b", "-ppn", "1", "prog"]
+    # What the user says of places or variables himself is not said twice.
+    own = ["--bind-to", "core", "-x", "UCX_TLS=tcp"]
+    assert across("Open MPI", ["a", "b"], own) == ["-n", "2", "--host", "a:1,b:1", "-x", "TOKEN", *own, "prog"]

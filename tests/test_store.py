@@ -594,3 +594,18 @@ def test_a_new_session_says_what_its_words_mean():
     assert made.id != recorder.new_session(the_run, asked(the_run, [])).id
     assert "half-trip" in made.definitions and "bandwidth" in made.definitions
     assert Connection(lead=0, peer=1, first=1.0, second=1.0).unknown == {}
+
+
+def test_what_moved_is_in_the_journal_with_each_visit(tmp_path):
+    """So a run that was killed can still say which wire it was on."""
+    path = tmp_path / "r.json"
+    asked = Request(plan(), path, ["pingpong"], show=None)
+    made = recorder.Recorder(path, recorder.new_session(run([point(size=8)]), asked))
+    made.begin()
+    made.point(made.run.points[0])
+    for total in (1000, 2500):
+        made.run.points[0].moved = Moved(seconds=0.1, hosts={"n1": {"ib0": [total, total, 9, 9]}})
+        made.visit(0, Visit(t0=0.5, seconds=[1e-6]), True)
+    (point_read,) = store.load(path).runs[0].points
+    assert len(point_read.visits) == 2
+    assert point_read.moved.hosts == {"n1": {"ib0": [2500, 2500, 9, 9]}}
