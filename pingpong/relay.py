@@ -1,7 +1,8 @@
 """The journal by way of mpiexec: for a lead on another host, whose files this one may see late or not at all.
 
-The lead prints its journal, compressed, as lines of text that every launcher passes on; launchers put words before
-them, mix them with what others print, and may break them. So each line has a mark, a number and a checksum.
+The lead prints its journal, compressed, in lines of text that every launcher passes on; launchers put words
+before them, mix them with what others print, and may break them. So it goes in short parts with mark, number and
+checksum.
 """
 
 import base64
@@ -14,10 +15,36 @@ from typing import Any
 
 from pingpong import store
 
-MARK = b"PINGPONG-JOURNAL"
-_LINE = re.compile(rb"PINGPONG-JOURNAL (\d+) ([0-9a-f]{8}) ([A-Za-z0-9+/=]+) end\b")
-_BYTES = 1200  # in a line: launchers cut longer ones and put another rank's words in between
+MARK = b"PINGPONG-DATA"
+_LINE = re.compile(rb"PINGPONG-DATA (\w+) (\d+) ([0-9a-f]{8}) ([A-Za-z0-9+/=]+) end\b")
+_BYTES = 600  # in a line: launchers cut longer ones and put another rank's words in between
 _EVERY = 0.5  # seconds between two sendings, because passing them on takes time on the cores that are measured
+_JOURNAL = b"journal"
+
+
+def tell(name: bytes, first: int, data: bytes, stream: int = 1) -> int:
+    """Print the data as parts of what is called `name`, numbered from `first` on; the number of the next one.
+
+    `stream` is a file descriptor. Raises OSError.
+    """
+    text = bytearray(b"\n")  # what MPI printed before may have no end of its line
+    for begin in range(0, len(data), _BYTES):
+        part = data[begin : begin + _BYTES]
+        text += b"%s %s %d %08x %s end\n" % (MARK, name, first, zlib.crc32(part), base64.b64encode(part))
+        first += 1
+    left = memoryview(bytes(text))
+    while left:
+        left = left[os.write(stream, left) :]
+    return first
+
+
+def heard(line: bytes) -> tuple[bytes, int, bytes] | None:
+    """Name, number and data of the part in a line of output, if it has one that arrived whole."""
+    found = _LINE.search(line)
+    data = base64.b64decode(found[4]) if found else b""
+    if not found or zlib.crc32(data) != int(found[3], 16):
+        return None
+    return found[1], int(found[2]), data
 
 
 class Sender:
@@ -32,24 +59,14 @@ class Sender:
         """One line of the journal; it is printed with others. Raises OSError."""
         self._waiting += self._pack.compress(store.line(kind, value))
         if time.monotonic() - self._sent >= _EVERY:
-            self._send()
+            self.close()
 
     def close(self) -> None:
         """Print what is left. Raises OSError."""
-        self._send()
-
-    def _send(self) -> None:
         self._sent = time.monotonic()
         self._waiting += self._pack.flush(zlib.Z_SYNC_FLUSH)
-        data, self._waiting = bytes(self._waiting), bytearray()
-        text = bytearray()
-        for begin in range(0, len(data), _BYTES):
-            part = data[begin : begin + _BYTES]
-            text += b"%s %d %08x %s end\n" % (MARK, self._number, zlib.crc32(part), base64.b64encode(part))
-            self._number += 1
-        left = memoryview(bytes(b"\n" + text))  # what MPI printed before may have no end of its line
-        while left:
-            left = left[os.write(self._stream, left) :]
+        self._number = tell(_JOURNAL, self._number, bytes(self._waiting), self._stream)
+        self._waiting.clear()
 
 
 class Receiver:
@@ -69,16 +86,13 @@ class Receiver:
                 file.write(journal)
 
     def _part(self, line: bytes) -> bytes:
-        found = _LINE.search(line)
-        if not found or int(found[1]) != self._number:
-            return b""
-        data = base64.b64decode(found[3])
-        if zlib.crc32(data) != int(found[2], 16):
+        found = heard(line)
+        if not found or found[:2] != (_JOURNAL, self._number):
             return b""
         self._number += 1
-        return self._unpack.decompress(data)
+        return self._unpack.decompress(found[2])
 
 
 def without(output: bytes) -> bytes:
-    """The output less the journal in it."""
+    """The output less the parts in it."""
     return b"\n".join(line for line in output.split(b"\n") if MARK not in line)

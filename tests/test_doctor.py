@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from pingpong import environment
+from pingpong import environment, relay
 from pingpong.doctor import facts, interfaces, lines, meeting, node
 from pingpong.model import Rank
 from tests.test_environment import written
@@ -495,7 +495,7 @@ def test_surveys_come_through_prefixes_and_other_peoples_words(capfd):
     heard = lines.hear(b"".join(b"[1,0]<stdout>: " + line + b"\nsomebody's words\n" for line in sent))
     assert [(s.rank.rank, s.stage) for s in heard] == [(0, "met"), (1, "met")]
     assert heard[0].addresses == long
-    assert lines.without(b"a\n" + b"\n".join(sent) + b"\nb").split() == [b"a", b"b"]
+    assert relay.without(b"a\n" + b"\n".join(sent) + b"\nb").split() == [b"a", b"b"]
 
 
 def test_a_damaged_survey_is_left_out_and_the_one_before_it_stands(capfd):

@@ -87,7 +87,7 @@ def _start(
     if len(started.surveys) < 2:
         started.own = survey.addresses()
         started.nameless = [host for host in started.hosts if not _resolves(host)]
-    started.output = launch.telling(lines.without(ended.output))
+    started.output = launch.telling(ended.output)
     if verbose:
         quote(started.output)
     return ended.signal
