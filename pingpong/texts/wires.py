@@ -12,7 +12,7 @@ from pingpong.wires import Ratio, Wire
 TITLE = "Transports"
 COLUMNS = ("transport", "asked", "observed", "verdict", "µs", "ratio", "MB/s", "ratio")
 SHORT = 16  # columns: what was observed is told in a note where it takes more
-_CARRIERS = {"shm": "memory", "net": "a network", "hca": "an HCA"}
+_CARRIERS = {"shm": "memory", "net": "network", "hca": "HCA"}
 
 
 def asked(carrier: str | None) -> str:
