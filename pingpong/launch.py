@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import os
+import re
 import select
 import signal
 import subprocess
@@ -23,6 +24,13 @@ GONE_LIMIT = 3.0  # seconds that mpiexec gets to notice that its ranks have ende
 GONE = "the ranks have ended, and mpiexec hangs"
 TERMINATE, KILL = 5.0, 8.0  # seconds: mpiexec gets the first to clean up, then everything is killed
 POLL = 0.25
+# What MPIs were asked to say about the wire (transports.speaking): it is kept elsewhere, and would hide the rest.
+_CHATTER = re.compile(
+    r"UCX  (?:INFO|DIAG) |^====|^MPI(?:DI?|R)[_:/].*: \S+$|^sizeof\(|^tag_bits: "
+    r"|mca: base: |^\S+ select: |\] MPI startup\(\): "
+)
+# What faulthandler prints where a rank hangs in a call that holds the interpreter: it would explain nothing.
+HUNG = re.compile(rb"[^\n]*Timeout \(0:01:00\)!\n(?:[^\n]*(?:Thread 0x|  File \")[^\n]*\n)*")
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _held: list[int] = []  # signals that came while nothing was launched
 
@@ -243,7 +251,7 @@ def stumbled(ended: Ended) -> bool:
 
 def telling(output: bytes, first: int = 12, last: int = 12) -> list[str]:
     """The first and last lines of a launch's output, without rulers and repetitions: causes and consequences."""
-    text = relay.without(output).replace(b"\0", b"").decode(errors="replace")
+    text = relay.without(HUNG.sub(b"", output)).replace(b"\0", b"").decode(errors="replace")
     lines = [line.rstrip() for line in text.splitlines()]
-    kept = [line for line in dict.fromkeys(lines) if line.strip(" -=*")]
+    kept = [line for line in dict.fromkeys(lines) if line.strip(" -=*") and not _CHATTER.search(line)]
     return kept if len(kept) <= first + last else [*kept[:first], "…", *kept[-last:]]

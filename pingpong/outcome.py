@@ -2,6 +2,7 @@
 
 import re
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 from pingpong import launch, store
@@ -33,7 +34,7 @@ def result(session_id: str, path: Path, number: int, ended: launch.Ended) -> tup
 def explained(failure: Failure | None, ended: launch.Ended, asked: Transport | None) -> Failure | None:
     """The failure of a launch with what to do about it, where its output tells."""
     if failure and failure.exit != USAGE and not ended.signal:
-        failure.hint = hints.hint(" ".join(launch.telling(ended.output, 60, 60)), asked)
+        failure.hint = hints.hint("\n".join(launch.telling(ended.output, 60, 60)), asked)
     return failure
 
 
@@ -67,22 +68,33 @@ def _own(lines: list[str]) -> list[str]:
 
 
 def _cause(ended: launch.Ended) -> str:
-    """The signal that ended a rank, by mpiexec's own words, or mpiexec's status."""
+    """What ended a launch, by mpiexec's own words, or mpiexec's status."""
     if ended.status < 0:
         return f"mpiexec was ended by {_signal_name(-ended.status)}"
-    said = re.search(rb"signal:?\s*(\d+)", ended.output, re.IGNORECASE)
-    if said:
-        return f"a rank was ended by {_signal_name(int(said[1]))}"
-    gone = re.search(rb"unexpectedly disconnected.*?Peer host:\s*(\S+)", ended.output, re.DOTALL)
-    if gone:  # of Open MPI's TCP
-        return f"the rank on host {printable(gone[1].decode(errors='replace'))} died, or its connection did"
-    gave_up = re.search(rb"process rank (\d+) with PID \d+ on node (\S+) calling\s+\"abort\"", ended.output)
-    if gave_up:
-        rank, host = (printable(word.decode(errors="replace")) for word in gave_up.groups())
-        return f"rank {rank} on host {host} gave up; mpiexec ended with status {ended.status}"
-    if b"process manager error" in ended.output:  # all that Hydra says across hosts
-        return f"mpiexec ended with status {ended.status}: it lost a rank or a daemon"
+    if launch.HUNG.search(ended.output):
+        return "a rank did not get through MPI_Init or MPI_Finalize in a minute"
+    for pattern, sentence in _CAUSES:
+        if found := re.search(pattern, ended.output, re.DOTALL):
+            words = [printable(word.decode(errors="replace")) for word in found.groups()]
+            return sentence(words, ended.status)
     return f"mpiexec ended with status {ended.status}"
+
+
+_CAUSES: tuple[tuple[bytes, Callable[[list[str], int], str]], ...] = (
+    (rb"(?i:signal):?\s*(\d+)", lambda words, _: f"a rank was ended by {_signal_name(int(words[0]))}"),
+    (  # Open MPI's TCP
+        rb"unexpectedly disconnected.*?Peer host:\s*(\S+)",
+        lambda words, _: f"the rank on host {words[0]} died, or its connection did",
+    ),
+    (  # Open MPI 5
+        rb"process rank (\d+) with PID \d+ on node (\S+) calling\s+\"abort\"",
+        lambda words, status: f"rank {words[0]} on host {words[1]} gave up; mpiexec ended with status {status}",
+    ),
+    (  # all that Hydra says across hosts
+        rb"process manager error",
+        lambda _, status: f"mpiexec ended with status {status}: it lost a rank or a daemon",
+    ),
+)
 
 
 def _signal_name(number: int) -> str:
