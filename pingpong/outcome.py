@@ -84,11 +84,11 @@ _CAUSES: tuple[tuple[bytes, Callable[[list[str], int], str]], ...] = (
     (rb"(?i:signal):?\s*(\d+)", lambda words, _: f"a rank was ended by {_signal_name(int(words[0]))}"),
     (  # Open MPI's TCP
         rb"unexpectedly disconnected.*?Peer host:\s*(\S+)",
-        lambda words, _: f"the rank on host {words[0]} died, or its connection did",
+        lambda words, status: f"mpiexec ended with status {status}: the rank on host {words[0]} died",
     ),
     (  # Open MPI 5
         rb"process rank (\d+) with PID \d+ on node (\S+) calling\s+\"abort\"",
-        lambda words, status: f"rank {words[0]} on host {words[1]} gave up; mpiexec ended with status {status}",
+        lambda words, status: f"mpiexec ended with status {status}: rank {words[0]} on host {words[1]} gave up",
     ),
     (  # all that Hydra says across hosts
         rb"process manager error",

@@ -46,7 +46,8 @@ with warnings.catch_warnings():
     from pingpong.measure.pool import Pool
     from pingpong.native import loops
 
-START_LIMIT = 60.0  # seconds for initialisation and the first message
+START_LIMIT = 60.0  # seconds for initialisation
+CONNECT_LIMIT = 20.0  # seconds for the first message, for which both ranks are there
 LAST_WORDS = 0.3  # seconds for the launcher to pass on what was printed, before Abort makes it drop the rest
 
 
@@ -138,8 +139,9 @@ class _Rank:
             signal.signal(number, self._signalled)
 
     def measure(self) -> int:
-        self._watchdog.arm(START_LIMIT)
+        self._watchdog.arm(CONNECT_LIMIT)
         connection = self._connect()
+        self._watchdog.arm(START_LIMIT)
         self._control = self._world.Dup()
         lead = self._me == 0
         memory = {"memory": environment.available_memory(), "cache": environment.last_level_cache()}

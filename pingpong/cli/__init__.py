@@ -103,8 +103,10 @@ def transports(form: str) -> int:
     from pingpong.transports import Here, listing
 
     mpi = environment.probe_mpi()
+    if "error" in mpi:
+        raise click.UsageError(f"no MPI library: {mpi['error']}")
     try:
-        launcher = launchers.find(mpi.get("name", "no MPI"), mpi.get("version", ""), os.environ.get("PATH", ""))
+        launcher = launchers.find(mpi["name"], mpi["version"], os.environ.get("PATH", ""))
     except launchers.LauncherError as error:
         raise click.UsageError(str(error)) from None
     entries = listing(Here(mpi["name"], mpi["version"], launcher.path, hosts=1))

@@ -6,6 +6,7 @@ as it was, and what the test left running on the hosts is killed.
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -143,8 +144,9 @@ class Lab:
         for host in HOSTS:
             for process in self.processes(host):
                 self.kill(process.pid)
-            for name in self.shm(host):
-                self.path(host, f"/dev/shm/{name}").unlink(missing_ok=True)
+            for folder in ("/dev/shm", "/var/tmp"):
+                for path in self.path(host, folder).iterdir():
+                    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
         for undo in list(self._undo.values()):
             undo()
         self._undo.clear()

@@ -95,7 +95,9 @@ class Job:
 
     def left(self):
         running = [(host, p.argv[:4]) for host in HOSTS for p in self.lab.processes(host)]
-        return running + [(host, name) for host in HOSTS for name in self.lab.shm(host)]
+        found = [(host, self.lab.path(host, "/var/tmp")) for host in HOSTS]
+        folders = [(host, path.name) for host, folder in found for path in folder.glob("pingpong-*")]
+        return running + folders + [(host, name) for host in HOSTS for name in self.lab.shm(host)]
 
     def partial(self):
         (run,) = store.load(self.folder / "r.json").runs
