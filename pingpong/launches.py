@@ -38,9 +38,11 @@ class Launches:
     def line(self, job: Job) -> str:
         """The command line of a launch for a shell, with what the user asked to measure."""
         asked = job.transport or _NOTHING
-        own = self._spoken.environment | asked.environment
+        own = self._launcher.permission() | self._spoken.environment | asked.environment
         variables = [f"{name}={shlex.quote(value)}" for name, value in own.items()]
-        command = self._command(["pingpong", "run", *self._request.words], asked, self._steering(asked))
+        # By their whole paths: other hosts need not have them on PATH.
+        program = [sys.executable, "-m", "pingpong", "run", *self._request.words]
+        command = self._command(program, asked, self._steering(asked))
         return " ".join([*variables, shlex.join(command)])
 
     def run(self, job: Job, path: Path, limit: Limit, progress: Progress) -> Ended:
@@ -93,8 +95,7 @@ class Launches:
         return travelling(self._environment(asked), [*self._spoken.environment, *asked.environment])
 
     def _tell(self, command: list[str]) -> None:
-        needs = self._launcher.environment()
-        if not self._told and "OMPI_ALLOW_RUN_AS_ROOT" in needs and not set(needs) <= set(os.environ):
+        if not self._told and not set(self._launcher.permission()) <= set(os.environ):
             say("you are root, which Open MPI refuses by default: allowed for this launch")
         self._told = True
         if self._request.verbose:

@@ -31,9 +31,11 @@ def result(session_id: str, path: Path, number: int, ended: launch.Ended) -> tup
     return session, failure or Failure(reason="the ranks ended before they were done", exit=FAILED)
 
 
-def explained(failure: Failure | None, ended: launch.Ended, asked: Transport | None) -> Failure | None:
-    """The failure of a launch with what to do about it, where its output tells."""
-    if failure and failure.exit != USAGE and not ended.signal:
+def explained(
+    failure: Failure | None, ended: launch.Ended, asked: Transport | None, run: Run | None
+) -> Failure | None:
+    """The failure of a launch with what to do about it, where its output tells why it could not begin."""
+    if failure and failure.exit != USAGE and not ended.signal and not (run and run.points):
         failure.hint = hints.hint("\n".join(launch.telling(ended.output, 60, 60)), asked)
     return failure
 

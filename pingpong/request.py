@@ -36,6 +36,8 @@ class Request:
     ranks go; none means here. `no_native` is why native loops cannot be, where that is known already: a compiler
     that hung is not asked twice.
 
+    `heeded` are the user's own variables that MPI heeds, as NAME=VALUE.
+
     `launch` and `transport` are what a rank was launched for; `machine` is the one that launched it.
     """
 
@@ -55,6 +57,7 @@ class Request:
     transport: Transport | None = None
     machine: str | None = None
     no_native: str | None = None
+    heeded: list[str] = field(default_factory=list)
     time_limit: float = math.inf
     mpiexec_args: list[str] = field(default_factory=list)
     quiet: bool = False
@@ -84,7 +87,7 @@ class Request:
         """What the ranks of a launch from `machine` are told, as one word of a command line."""
         orders = {"plan": store.to_builtins(self.plan_of(job.number)), "launch": job.number}
         orders["transport"] = store.to_builtins(job.transport) if job.transport else None
-        orders |= {"hosts": self.hosts, "machine": machine, "no_native": self.no_native}
+        orders |= {"hosts": self.hosts, "machine": machine, "no_native": self.no_native, "heeded": self.heeded}
         orders |= {"command": [printable(word) for word in self.command], "id": self.id}
         return msgspec.json.encode(orders).decode()
 

@@ -529,3 +529,25 @@ def test_time_that_no_visit_accounts_for_is_an_outage():
     for visit in made.visits[6:]:
         visit.t0 -= 2.5
     assert "outage" not in codes(run([made], None))
+
+
+def test_a_stream_of_somebody_else_is_not_taken_for_small_messages():
+    """64 B through memory, and beside it a stream over lo in segments of 64 KiB: bytes as of the messages."""
+    steps = 250_000
+    made = builders.point(size=64, visits=[[1e-6] * 10] * 10, steps=steps // 100, lead=0, peer=1, lead_in=0)
+    assert sum(len(v.seconds) for v in made.visits) * made.steps == steps
+    made.moved = Moved(seconds=6.0, hosts={"n1": {"lo": [45_000_000, 45_000_000, 700, 700]}})
+    judged = evidence.of_point(run([made], "shm", hosts=("n1", "n1")), made)
+    assert (judged.verdict, judged.observed) == ("unverifiable", "shared memory")
+    unasked = evidence.of_point(run([made], None, hosts=("n1", "n1")), made)
+    assert unasked.observed == "shared memory"
+    # The same bytes in a packet each are the messages.
+    made.moved = Moved(seconds=6.0, hosts={"n1": {"lo": [65_000_000, 65_000_000, 2 * steps, 2 * steps]}})
+    judged = evidence.of_point(run([made], "shm", hosts=("n1", "n1")), made)
+    assert (judged.verdict, judged.observed) == ("contradicted", "lo")
+
+
+def test_traffic_beside_the_wire_is_not_named_with_it():
+    """ib0 moved all that the messages explain; what eth0 moved meanwhile is somebody else's."""
+    beside = both(ib0=43_000_000, eth0=40_000_000)
+    assert judge(beside, None).observed == "ib0"

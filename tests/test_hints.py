@@ -29,7 +29,7 @@ def asked(*arguments):
         (
             "WARNING: An invalid value was given for btl_tcp_if_include.  This\nvalue will be ignored.\n\n"
             f"  Local host: n1\n  Value:      ib9\n  Message:    Unknown interface name\n{UNREACHABLE}",
-            ["no network interface ib9", "btl_tcp_if_include"],
+            ["no interface ib9", "btl_tcp_if_include"],
         ),
         (
             "As of version 3.0.0, the \"sm\" BTL is no longer available in Open MPI.\n",

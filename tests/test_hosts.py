@@ -1,4 +1,5 @@
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +9,7 @@ from pingpong.hosts import HostsError
 
 def test_two_hosts_by_name():
     assert hosts.named("n1,n2") == ["n1", "n2"]
-    assert hosts.named(" n1 , n2.cluster.org,n3") == ["n1", "n2.cluster.org"]
+    assert hosts.named(" n1 , n2.cluster.org,n1") == ["n1", "n2.cluster.org"]
     assert hosts.named("n1,n1") == ["n1"]
 
 
@@ -46,7 +47,18 @@ def test_an_allocation_of_slurm_is_asked_of_scontrol(tmp_path):
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     env = {"SLURM_JOB_NODELIST": "n[1-3]", "PATH": str(tmp_path)}
     assert hosts.allocated(env) == ["n1", "n2"]
-    assert hosts.allocated(env | {"PATH": "/nowhere"}) == []
+    with pytest.raises(HostsError, match=r"Slurm gave this job n\[1-3\].*use --hosts"):
+        hosts.allocated(env | {"PATH": "/nowhere"})
+    assert hosts.allocated({"SLURM_JOB_NODELIST": "n1"}) == []
+
+
+def test_more_hosts_than_ranks_and_files_without_an_end_are_refused():
+    with pytest.raises(HostsError, match="two ranks go to two hosts"):
+        hosts.named("n1,n2,n3")
+    with pytest.raises(HostsError, match="is not the name of a host"):
+        hosts.listed(Path("/dev/zero"))
+    with pytest.raises(HostsError, match="ssh's configuration"):
+        hosts.named("me@n1,n2")
 
 
 def test_allocations_of_other_batch_systems(tmp_path):

@@ -64,9 +64,9 @@ def hosts_of(names: str | None, file: Path | None) -> list[str]:
     """Those of --hosts or --hostfile; none if neither is given."""
     from pingpong import hosts
 
-    if names and file:
+    if names is not None and file:
         raise click.UsageError("--hosts and --hostfile exclude each other")
     try:
-        return hosts.named(names) if names else hosts.listed(file) if file else []
+        return hosts.named(names) if names is not None else hosts.listed(file) if file else []
     except hosts.HostsError as error:
         raise click.UsageError(str(error)) from None

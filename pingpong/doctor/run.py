@@ -14,8 +14,8 @@ from pathlib import Path
 from pingpong import environment, launch, launchers
 from pingpong.doctor import facts, findings, lines, meeting, node, survey
 from pingpong.doctor.facts import Finding, Launch
-from pingpong.exits import FAILED, SIGNALLED
-from pingpong.hosts import allocated
+from pingpong.exits import FAILED, SIGNALLED, USAGE
+from pingpong.hosts import HostsError, allocated
 from pingpong.launches import travelling
 from pingpong.native import cache, programs
 from pingpong.say import quote, say, show
@@ -26,7 +26,11 @@ LIMIT = launch.Limit(30.0, "it took longer than 30 s")  # more than its ranks ta
 
 def main(hosts: Sequence[str], mpiexec_args: Sequence[str], verbose: bool) -> int:
     """Print the findings for these hosts (none: this one) and return 1 if `pingpong run` would fail there."""
-    hosts = hosts or allocated(os.environ)
+    try:
+        hosts = hosts or allocated(os.environ)
+    except HostsError as error:
+        say(str(error))
+        return USAGE
     found = [node.output_folder(survey.room(Path.cwd(), facts.OUTPUT))]
     mpi = environment.probe_mpi()
     if "error" in mpi:

@@ -14,6 +14,7 @@ WAYS = ("sent", "received")
 
 # Above the payload: segments sent again and the like; a message's envelope and rendezvous; a packet's headers.
 SHARE, PER_MESSAGE, PER_PACKET = 1.02, 160, 100
+TOGETHER = 0.25  # packets for each message at least, where several are in flight
 HEADER = 24  # bytes: no wire that counts headers moves a message with fewer
 # A visit's control messages that fall into the windows of its two ends: order, two meetings, report.
 CONTROL = 4
@@ -39,6 +40,16 @@ class Expected:
     def most(self, packets: float) -> float:
         """Bytes that these messages explain, in so many packets."""
         return SHARE * self.payload + PER_MESSAGE * (self.messages + self.control) + PER_PACKET * packets
+
+    def could_be(self, flow: "Flow", share: float) -> bool:
+        """Whether there are packets enough to have carried this share of the messages.
+
+        A stream of somebody else moves as many bytes in far fewer packets. Messages that are in flight together
+        may share some. Any number will do where packets are not counted.
+        """
+        counted = flow.packets > 0 or flow.bytes <= 0
+        needed = share * self.messages * (1.0 if self.serial else TOGETHER)
+        return not counted or flow.packets >= needed
 
     def both_ways(self) -> "Expected":
         """The same for counters that see both directions as one, as a host's own loopback does."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from pingpong.evidence.amounts import Expected, Host, one_machine, one_network
+from pingpong.evidence.amounts import Expected, Flow, Host, one_machine, one_network
 from pingpong.model import Rank, Said
 from pingpong.units import printable
 
@@ -69,7 +69,11 @@ class Case:
 
 def carriers(case: Case, host: Host) -> dict[str, float]:
     """By source the bytes above idle that no source on it moved, both directions together, without mere noise."""
-    moved = {name: sum(max(0.0, flows[name].above) for flows in host.own) for name in case.active(host)}
+    moved = {
+        name: sum(max(0.0, flows[name].above) for flows in host.own)
+        for name in case.active(host)
+        if all(case.each.could_be(flows[name], NOTICED) for flows in host.own)
+    }
     return {name: size for name, size in moved.items() if size > NOTICED * 2 * case.each.least}
 
 
@@ -93,8 +97,16 @@ def _on(case: Case, host: Host, proven: str | None) -> str:
             return UNKNOWN
         return MEMORY if case.one_host else NOTHING
     full = [name for name, moved in found.items() if moved >= ENOUGH * 2 * case.each.least]
+    if exactly := [name for name in full if _is_explained(case, host, name)]:
+        full = exactly  # what else moved is somebody else's
     text = " + ".join(sorted(map(printable, full or found)))
     return text if full or len(found) == 1 else f"{text} {STRIPED}"
+
+
+def _is_explained(case: Case, host: Host, name: str) -> bool:
+    """Whether it moved all messages in both directions, and no more than they explain."""
+    flows = [host.flows[way].get(name, Flow()) for way in (0, 1)]
+    return all(case.each.least <= flow.above <= case.each.most(flow.packets) + flow.idle / 2 for flow in flows)
 
 
 def shares(case: Case) -> str:

@@ -40,7 +40,8 @@ def _most(case: Case) -> tuple[Flow, str]:
 
 def _explains(case: Case, flow: Flow) -> bool:
     """Whether it is the messages that went there, and not something else that began in between."""
-    return ENOUGH * case.each.least <= flow.above <= case.each.most(flow.packets) + flow.idle / 2
+    enough = ENOUGH * case.each.least <= flow.above <= case.each.most(flow.packets) + flow.idle / 2
+    return enough and case.each.could_be(flow, ENOUGH)
 
 
 def _doubt(case: Case) -> str:

@@ -106,6 +106,8 @@ def _reason(worse: list[tuple[Point, str]], sizes: list[int]) -> str:
         return reason
     if len(told) == 1:
         return f"at {size_text(size)}: {reason}"
+    if len({size for size, _ in told}) == 1:
+        return f"at {size_text(size)} {reason}"
     return f"{spans([size for size, _ in told], sizes)}, as at {size_text(size)}: {reason}"
 
 

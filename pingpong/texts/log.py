@@ -49,7 +49,7 @@ def sections(points: list[Point], line: Callable[[Point], str]) -> list[str]:
 
 def head(run: Run) -> list[str]:
     cold = ", cold buffers" if run.plan and run.plan.cache == "cold" else ""
-    lines = [f"# {run.source}, {method(run)}{loop(run)}{cold}", *_placement(run)]
+    lines = [f"# {run.source}, {method(run)}{loop(run)}{cold}", *_transport(run), *_placement(run)]
     lines += [f"Hello from {rank.rank} of {len(run.ranks)}" for rank in reversed(run.ranks)]
     if run.clock and run.clock.wtime_step:
         lines.append(f"Timer accuracy of ~{run.clock.wtime_step / MICRO:.6f} usecs")
@@ -85,6 +85,15 @@ def method(run: Run) -> str:
     return f"median round trip over shuffled visits (budget {plan.budget:g} s)"
 
 
+def _transport(run: Run) -> list[str]:
+    """What was asked of MPI, with the flags that did it."""
+    if run.transport is None:
+        return []
+    variables = [f"{name}={shlex.quote(value)}" for name, value in run.transport.environment.items()]
+    how = " ".join([*variables, shlex.join(run.transport.arguments)]).strip()
+    return [f"# transport {run.transport.name}: {how or 'as MPI chooses'}"]
+
+
 def _placement(run: Run) -> list[str]:
     if not run.ranks:
         return []
@@ -92,10 +101,6 @@ def _placement(run: Run) -> list[str]:
     if run.mpi:
         launcher = f", started by {run.mpi.launcher}" if run.mpi.launcher else ""
         lines[0] += f"; {run.mpi.name} {run.mpi.version}{launcher}"
-    if run.transport:
-        variables = [f"{name}={shlex.quote(value)}" for name, value in run.transport.environment.items()]
-        how = " ".join([*variables, shlex.join(run.transport.arguments)]).strip()
-        lines.append(f"# transport {run.transport.name}: {how or 'as MPI chooses'}")
     for c in run.connections:
         lines.append(f"# first message and answer {duration(c.first)} (connects), second {duration(c.second)}")
     return lines + [f"# warning: {warn.text}" for warn in run.warnings if warn.code != placement.DISTURBED]

@@ -41,7 +41,7 @@ _SIGNS = (
     (r"no active messages transport to .*?: ?(\S+)/(\S+) - no route", "UCX finds no way over {1}: another device"),
     (
         r"invalid value was given for (\w+).*?Value: +(\S+)",
-        "there is no network interface {1} on one of the hosts: look at {0}",
+        "a host has no interface {1}, or none with an address ({0}): pingpong doctor looks at both",
     ),
     (r'"sm" BTL is no longer available', "in Open MPI 4 shared memory is called vader: --mca btl vader,self"),
     (
@@ -73,5 +73,5 @@ def hint(output: str, transport: Transport | None) -> str | None:
         return next((_CHOSEN[word] for word in asked if word in _CHOSEN), None)
     if re.search(_UNREACHABLE, text):
         name = transport.name if transport else "default"
-        return f"the ranks cannot reach each other by {name}: pingpong transports lists what can be had here"
+        return f"the ranks cannot reach each other by {name}: pingpong doctor looks for the reason"
     return None

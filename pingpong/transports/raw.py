@@ -14,12 +14,17 @@ _PLACES = {
     "n", "np", "c", "ppn", "perhost", "grr", "rr", "host", "hosts", "H", "hostfile", "machinefile", "machine", "f",
     "N", "npernode", "npersocket", "map-by", "rankfile", "configfile", "app", "hostlist", "nodes", "pernode",
 }  # fmt: skip
+_TAKES = {"mca": 2, "gmca": 2, "prtemca": 2, "pmixmca": 2, "x": 1, "genv": 2, "env": 2}  # words after an option
 
 
 def read(text: str, names: Sequence[str]) -> Transport:
     """The label, the variables before the first option, and all words from there on. Raises TransportError."""
     match = _LABEL.fullmatch(text)
     if not match:
+        label, _, rest = text.partition("=")
+        what = "a label is a letter, then letters, digits, '_', '-' or '.'"
+        if "=" in text and not re.match(r"\s*(-|[A-Z][A-Z0-9_]*$)", label):
+            raise TransportError(f"{label.strip()!r} is no label of flags: {what}; write -t 'mine={rest.strip()}'")
         raise TransportError(f"flags need a label before the first '=': write -t 'mine={text.strip()}'")
     label, rest = match.groups()
     if label in names:
@@ -45,4 +50,8 @@ def read(text: str, names: Sequence[str]) -> Transport:
             raise TransportError(
                 f"transport {label!r}: {word} says where ranks run; leave it out, use --hosts for it"
             )
+    for flag, values in _TAKES.items():
+        for place, word in enumerate(words):
+            if word.lstrip("-") == flag and word.startswith("-") and len(words) - place <= values:
+                raise TransportError(f"transport {label!r}: {word} needs {values} words after it")
     return Transport(name=label, arguments=words, environment=environment)
