@@ -20,8 +20,15 @@ read -r word && [ "$word" = done ] && exit
 [ -n "$folder" ] && rm -rf -- "$folder"
 {processes.REMOVE_SEGMENTS}
 # A process number may be another's by then: what has not started at the same time is not the daemon.
-same() {{ [ -n "$daemon" ] && [ "$(cut -d" " -f22 "/proc/$daemon/stat")" = "$since" ]; }}
-same && sleep {FAREWELL} && same && kill "$daemon" && sleep 2 && same && kill -9 "$daemon"
+same() {{
+  [ -n "$daemon" ] && set -- $(cut -d" " -f3,22 "/proc/$daemon/stat") && [ "$1" != Z ] && [ "$2" = "$since" ]
+}}
+left={FAREWELL}
+while same && [ "$left" -gt 0 ]; do
+  sleep 1
+  left=$((left - 1))
+done
+same && kill "$daemon" && sleep 2 && same && kill -9 "$daemon"
 """
 
 
@@ -32,20 +39,21 @@ class Guard:
         daemon, since = _daemon() or ("", "")
         env = {name: value for name, value in os.environ.items() if name != temporary.TOKEN}
         env |= {"daemon": daemon, "since": since, "folder": str(temporary.own() or ""), "began": str(time.time())}
-        self._process = subprocess.Popen(
+        theirs, self._pipe = os.pipe()  # not a file object: Python would close that before the process has ended
+        self.process = subprocess.Popen(
             ["sh", "-c", _SCRIPT, "guard"],
             env=env,
-            stdin=subprocess.PIPE,
+            stdin=theirs,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+        os.close(theirs)
 
     def release(self) -> None:
         """All is well: nothing is left to remove."""
-        assert self._process.stdin
         with contextlib.suppress(OSError):
-            os.write(self._process.stdin.fileno(), b"done\n")
+            os.write(self._pipe, b"done\n")
 
 
 def _daemon() -> tuple[str, str] | None:

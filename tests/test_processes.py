@@ -63,7 +63,7 @@ def test_a_guard_removes_what_a_killed_rank_leaves_and_nothing_that_somebody_use
 
 
 def test_a_rank_that_ends_well_is_left_alone_by_its_guard(tmp_path):
-    code = "from pingpong.guard import Guard; g = Guard(); print(g._process.pid, flush=True); g.release(); input()"
+    code = "from pingpong.guard import Guard; g = Guard(); print(g.process.pid, flush=True); g.release(); input()"
     env = dict(os.environ) | {temporary.TOKEN: "kept", "TMPDIR": str(tmp_path)}
     rank = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, text=True
@@ -104,3 +104,14 @@ def test_a_daemon_that_lost_its_mpiexec_ends_after_its_rank(tmp_path):
     time.sleep(0.5)
     assert process.poll() is None, "it must have the time to tell its mpiexec"
     assert process.wait(guard.FAREWELL + 10) < 0
+
+
+def test_a_guard_waits_for_the_end_of_its_process_whatever_becomes_of_its_object():
+    """Python closes what nobody refers to any more; the process, and its memory, may be there for long."""
+    code = "from pingpong.guard import Guard; print(Guard().process.pid, flush=True); input()"
+    rank = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    guard_pid = int(rank.stdout.readline())
+    time.sleep(0.5)
+    assert processes.state(guard_pid) not in "ZX"
+    rank.communicate("\n")
+    wait_until(lambda: processes.state(guard_pid) in "ZX")
