@@ -34,6 +34,7 @@ def _most(case: Case) -> tuple[Flow, str]:
         for way in (0, 1)
         for own in [host.own[way]]
         for name in case.active(host)
+        if case.each.could_be(own[name], NOTICED)
     ]
     return max(moved, key=lambda each: each[0].above, default=(Flow(), ""))
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pingpong import wires
+from pingpong.evidence.case import MEMORY
 from pingpong.model import Session
 from pingpong.texts.tables import Table
 from pingpong.units import MB, micros, significant
@@ -29,7 +30,7 @@ def table(found: Sequence[Wire]) -> Table:
 
 def _cells(wire: Wire) -> list[str]:
     finding = wire.finding
-    observed = finding.observed if finding else "-"
+    observed = finding.observed.replace(MEMORY, _CARRIERS["shm"]) if finding else "-"
     return [
         wire.transport.name,
         asked(wire.transport.carrier),
