@@ -71,7 +71,11 @@ def _transports(request: Request, here: Here) -> list[Transport]:
         asked = [entry.name for entry in transports.listing(here) if entry.transport and not entry.missing]
     found: dict[str, Transport] = {}
     for text in asked:
-        made = transports.resolve(text, here)
+        try:
+            made = transports.resolve(text, here)
+        except TransportError as error:
+            name = text.partition("=")[0]
+            raise TransportError(str(error) if name in str(error) else f"{name}: {error}") from None
         if found.setdefault(made.name, made) != made:
             raise TransportError(f"two transports are called {made.name!r}: give them different names")
     return list(found.values())
