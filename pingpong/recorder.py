@@ -86,9 +86,11 @@ class Recorder:
         """Close the journal with its last line; the run is complete if nothing failed."""
         self.run.status, self.run.failure = ("partial" if failure else "complete"), failure
         run = self.run
-        ranks, warnings = ([store.to_builtins(each) for each in some] for some in (run.ranks, run.warnings))
-        told = {"status": run.status, "failure": store.to_builtins(failure) if failure else None}
-        self._write("end", told | {"ranks": ranks, "warnings": warnings})
+        told: dict[str, Any] = {"status": run.status, "failure": store.to_builtins(failure) if failure else None}
+        # What grew while it measured, or is known only now.
+        for name in ("ranks", "warnings", "evidence"):
+            told[name] = [store.to_builtins(each) for each in getattr(run, name)]
+        self._write("end", told)
         self._journal.close()
 
     def finish(self) -> None:

@@ -13,7 +13,21 @@ from typing import Annotated, Any, BinaryIO, Literal, TypeVar
 
 import msgspec
 
-from pingpong.model import SCHEMA, Failure, Moved, Point, Rank, Record, Run, Said, Seconds, Session, Visit, Warn
+from pingpong.model import (
+    SCHEMA,
+    Failure,
+    Moved,
+    Point,
+    Rank,
+    Record,
+    Run,
+    Said,
+    Seconds,
+    Session,
+    Visit,
+    Warn,
+    Watched,
+)
 
 _JOURNAL = b'{"session":'
 
@@ -154,6 +168,8 @@ class Follower:
             run.ranks = [from_builtins(rank, Rank) for rank in value["ranks"]] if "ranks" in value else run.ranks
             if "warnings" in value:
                 run.warnings = [from_builtins(warn, Warn) for warn in value["warnings"]]
+            if "evidence" in value:
+                run.evidence = [from_builtins(each, Watched) for each in value["evidence"]]
 
 
 def load(path: Path) -> Session:

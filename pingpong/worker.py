@@ -180,7 +180,7 @@ class _Rank:
     def _meters(self, watched: list[Watched]) -> list[Meter | Elsewhere]:
         """The counters of lead and peer; where both are on one host, the lead reads them."""
         self._watched = watched
-        meters: list[Meter | Elsewhere] = [Elsewhere(w.host, tuple(s.name for s in w.sources)) for w in watched]
+        meters: list[Meter | Elsewhere] = [Elsewhere(w.host, tuple(w.idle)) for w in watched]
         meters += [Elsewhere()] * (2 - len(watched))
         if self._me < len(watched):
             self._meter.host = watched[self._me].host

@@ -273,7 +273,6 @@ def test_errors_are_named_by_source_and_counter(tree):
     found = tree.reader().errors()
     wanted = {
         "eth0 rx_errors": 2,
-        "eth0 rx_dropped": 3,
         "mlx5_0:1 symbol_error": 4,
         "mlx5_0:1 link_downed": 1,
         "mlx5_0:1 port_xmit_wait": 99,

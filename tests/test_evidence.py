@@ -486,10 +486,16 @@ def test_striping_is_said_with_shares_and_sizes():
 
 
 def test_errors_that_grew_are_said_and_waits_are_told_from_them():
-    made = run([], errors={"mlx5_0:1 symbol_error": 7, "mlx5_0:1 port_xmit_wait": 9, "eth0 rx_dropped": 0})
-    texts = {warn.code: warn.text for warn in evidence.warnings(made)}
-    assert set(texts) == {"wire-errors", "wire-waits"}
-    assert texts["wire-errors"] == "mlx5_0:1 symbol_error grew by 7 on host n2"
+    """Of the port that carried the messages, or should have; not of an interface that had no part in it."""
+    grew = {"mlx5_0:1 symbol_error": 7, "mlx5_0:1 port_xmit_wait": 9, "eth0 tx_dropped": 3}
+    for carried in both(mlx5_0_port=42_000_000), both(lo=0):
+        made = run([point(moved=carried)], "hca", NODE, errors=grew)
+        texts = {warn.code: warn.text for warn in evidence.warnings(made)}
+        assert set(texts) == {"wire-errors", "wire-waits"}
+        assert texts["wire-errors"] == "mlx5_0:1 symbol_error grew by 7 on host n2"
+    beside = run([point(moved=both(eth0=42_000_000))], None, NODE, errors=grew)
+    texts = [warn.text for warn in evidence.warnings(beside) if warn.code == "wire-errors"]
+    assert texts == [f"eth0 tx_dropped grew by 3 on host {host}" for host in HOSTS]
 
 
 def test_retransmits_count_from_one_packet_in_a_hundred():
@@ -499,6 +505,8 @@ def test_retransmits_count_from_one_packet_in_a_hundred():
     assert "(1 % of the packets)" in only(
         run([point(moved=moved)], errors={"tcp RetransSegs": 290}), "retransmits"
     )
+    native = run([point(moved=both(mlx5_0_port=42_000_000))], "hca", NODE, errors={"tcp RetransSegs": 290})
+    assert codes(native) == []  # TCP of somebody else
 
 
 def test_an_outage_is_kept_visible():
@@ -551,3 +559,36 @@ def test_traffic_beside_the_wire_is_not_named_with_it():
     """ib0 moved all that the messages explain; what eth0 moved meanwhile is somebody else's."""
     beside = both(ib0=43_000_000, eth0=40_000_000)
     assert judge(beside, None).observed == "ib0"
+
+
+def ways(size, packets):
+    """Bytes and packets, the same each way."""
+    return [size, size, packets, packets]
+
+
+def on_both(numbers):
+    return dict.fromkeys(HOSTS, numbers)
+
+
+@pytest.mark.parametrize("carrier", ["hca", "net:ib0"])
+def test_bulk_traffic_of_somebody_else_contradicts_nothing(carrier):
+    """100000 messages of 8 bytes, of which a lagging counter shows none; 1 GB of a stream is not they."""
+    made = point(8, None, visits=25_000)
+    made.moved = Moved(seconds=1.0, hosts=on_both({"eth0": [10**9, 0, 16_000, 16_000]}))
+    assert evidence.of_point(run([made], carrier, NODE), made).verdict == "unverifiable"
+    # 1 MiB messages, each in 700 packets: 40 of them are 42 MB, not 1 GB
+    stream = on_both({"eth0": ways(10**9, 700_000)})
+    assert judge(stream, carrier, sources=NODE).verdict == "unverifiable"
+
+
+def test_messages_in_flight_together_need_packets_too():
+    """80 messages of 8 bytes each way went over ib0; as many bytes in a few packets of eth0 are not they."""
+    moved = on_both({"ib0": ways(80 * 74, 80), "eth0": ways(80 * 74, 3)})
+    assert judge(moved, "net:eth0", 8, kernel="bidirectional").verdict == "contradicted"
+    assert judge(moved, "net:ib0", 8, kernel="bidirectional").verdict == "confirmed"
+
+
+def test_what_two_interfaces_moved_alike_is_confirmed_for_none():
+    """Each moved 42 MB, in packets enough: one of them is a copy, or somebody else's."""
+    found = judge(both(ib0=42_500_000, eth0=42_500_000), "net:ib0")
+    assert found.verdict == "unverifiable" and "eth0 as much" in found.reason

@@ -4,7 +4,7 @@ from itertools import pairwise
 from statistics import median
 
 from pingpong.evidence.amounts import one_machine, pair
-from pingpong.evidence.case import STRIPED, carriers, listed, observed, shares
+from pingpong.evidence.case import STRIPED, asked, carriers, listed, observed, shares
 from pingpong.evidence.runs import case_of, spans
 from pingpong.model import Point, Run, Warn
 from pingpong.units import amount, duration, printable, size_text
@@ -53,12 +53,23 @@ def _striped(run: Run) -> Warn | None:
     return Warn(code="striped", text=text)
 
 
+def _carried(run: Run) -> dict[str, set[str]]:
+    """By host the sources that moved messages, or should have, and what lies on or below them."""
+    carrier = run.transport.carrier if run.transport else None
+    found: dict[str, set[str]] = {}
+    for case in filter(None, (case_of(run, point) for point in run.points)):
+        for host in case.hosts:
+            names = {*carriers(case, host), *(asked(case, host, carrier) if carrier and carrier != "shm" else ())}
+            found.setdefault(host.name, set()).update(names, host.below(names), host.above(names))
+    return found
+
+
 def _errors(run: Run) -> list[Warn]:
-    found = []
+    found, carried = [], _carried(run)
     for watched in run.evidence:
         for counter, grew in sorted(watched.errors.items()):
             source, _, name = counter.partition(" ")
-            if grew <= 0 or source == "tcp":
+            if grew <= 0 or source not in carried.get(watched.host, ()):
                 continue
             waits = name in WAITS
             what = f"{printable(counter)} grew by {grew} on host {printable(watched.host)}"
@@ -68,9 +79,11 @@ def _errors(run: Run) -> list[Warn]:
 
 
 def _retransmits(run: Run) -> Warn | None:
+    """TCP counts for all interfaces together: no matter where it carried none of the messages."""
+    carried = _carried(run)
     for watched in run.evidence:
         again = watched.errors.get("tcp RetransSegs", 0)
-        nets = {source.name for source in watched.sources if source.kind != "hca"}
+        nets = {s.name for s in watched.sources if s.kind != "hca"} & carried.get(watched.host, set())
         sent = sum(
             numbers[2]
             for point in run.points
@@ -78,9 +91,9 @@ def _retransmits(run: Run) -> Warn | None:
             for name, numbers in point.moved.hosts.get(watched.host, {}).items()
             if name in nets
         )
-        if again > 1 and again > RETRANSMITS * sent:
-            share = f" ({100 * again / sent:.2g} % of the packets)" if sent else ""
-            text = f"TCP sent {again} segments{share} again on host {printable(watched.host)}: packets get lost"
+        if again > 1 and again > RETRANSMITS * sent > 0:
+            share = f"{100 * again / sent:.2g} % of the packets"
+            text = f"TCP sent {again} segments ({share}) again on host {printable(watched.host)}: packets get lost"
             return Warn(code="retransmits", text=text)
     return None
 

@@ -105,8 +105,13 @@ def _on(case: Case, host: Host, proven: str | None) -> str:
 
 def _is_explained(case: Case, host: Host, name: str) -> bool:
     """Whether it moved all messages in both directions, and no more than they explain."""
-    flows = [host.flows[way].get(name, Flow()) for way in (0, 1)]
-    return all(case.each.least <= flow.above <= case.each.most(flow.packets) + flow.idle / 2 for flow in flows)
+    return all(explains(case, host.flows[way].get(name, Flow()), 1.0) for way in (0, 1))
+
+
+def explains(case: Case, flow: Flow, share: float = ENOUGH) -> bool:
+    """Whether a flow is this share of the messages at least, and not something else that began in between."""
+    most = case.each.most(max(0.0, flow.packets)) + flow.idle / 2
+    return share * case.each.least <= flow.above <= most and case.each.could_be(flow, share)
 
 
 def shares(case: Case) -> str:

@@ -51,7 +51,8 @@ LAYOUTS = (
 
 # Fields of an interface's line in /proc/net/dev, after its name.
 _RX_BYTES, _RX_PACKETS, _TX_BYTES, _TX_PACKETS = 0, 1, 8, 9
-_NET_ERRORS = {"rx_errors": 2, "rx_dropped": 3, "rx_fifo_errors": 4, "tx_errors": 10, "tx_dropped": 11}
+# Without rx_dropped, where packets of protocols that nobody listens to are counted too.
+_NET_ERRORS = {"rx_errors": 2, "rx_fifo_errors": 4, "tx_errors": 10, "tx_dropped": 11}
 _HCA_ERRORS = {
     "counters": (
         "symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors", "port_rcv_remote_physical_errors",

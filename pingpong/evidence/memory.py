@@ -1,7 +1,7 @@
 """The verdict on shared memory, which no counter counts: what stood still, and what MPI said."""
 
 from pingpong.evidence.amounts import WAYS, Flow
-from pingpong.evidence.case import ENOUGH, NOTICED, Case, Verdict, listed
+from pingpong.evidence.case import NOTICED, Case, Verdict, explains, listed
 from pingpong.units import amount, printable
 
 
@@ -10,7 +10,7 @@ def verdict(case: Case) -> tuple[Verdict, str]:
     flow, where = _most(case)
     if flow.above > NOTICED * case.each.least:
         text = f"{where} {amount(flow.bytes)}, the payload is {amount(case.each.payload)}"
-        return "contradicted" if _explains(case, flow) else "unverifiable", text
+        return "contradicted" if explains(case, flow) else "unverifiable", text
     if not case.one_machine:
         return "unverifiable", "the ranks are on two machines, and no counter moved the payload"
     word = next((said for said in case.said if said.names == ["shm"]), None)
@@ -37,12 +37,6 @@ def _most(case: Case) -> tuple[Flow, str]:
         if case.each.could_be(own[name], NOTICED)
     ]
     return max(moved, key=lambda each: each[0].above, default=(Flow(), ""))
-
-
-def _explains(case: Case, flow: Flow) -> bool:
-    """Whether it is the messages that went there, and not something else that began in between."""
-    enough = ENOUGH * case.each.least <= flow.above <= case.each.most(flow.packets) + flow.idle / 2
-    return enough and case.each.could_be(flow, ENOUGH)
 
 
 def _doubt(case: Case) -> str:

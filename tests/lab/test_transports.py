@@ -41,6 +41,9 @@ def test_both_links_are_confirmed_at_every_size_and_differ_as_they_do(run):
         assert (wire.finding.verdict, wire.finding.observed) == ("confirmed", name)
         (measured,) = wire.runs
         assert {rank.host for rank in measured.ranks} == {"nodeA", "nodeB"}
+        for watched in measured.evidence:  # what the counters of either host say at the end
+            visits = sum(point.moved.hosts[watched.host][name][0] for point in measured.points)
+            assert watched.seconds > 0 and watched.total[name][0] >= visits
 
     def bandwidth(wire):  # at 2 MiB, where a shaped link has no burst left
         (point,) = (p for p in wire.runs[0].points if p.size == 2**21 and p.loop == "native")
