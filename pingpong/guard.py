@@ -57,7 +57,12 @@ class Guard:
 
 
 def _daemon() -> tuple[str, str] | None:
-    """Number and start of the launcher's daemon that started this rank, if it was one."""
+    """Number and start of the daemon that the launcher of this rank has on this host, if there is one.
+
+    Not that of a persistent DVM of PRRTE (prte, prun), which serves other jobs too.
+    """
+    if os.environ.get("PMIX_NAMESPACE", "").startswith("prte-"):
+        return None
     parent = os.getppid()
     with contextlib.suppress(OSError, IndexError):
         name, _, rest = Path(f"/proc/{parent}/stat").read_text().partition("(")[2].rpartition(")")

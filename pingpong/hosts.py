@@ -7,6 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 RANKS = 2
+# Options of launchers that name hosts.
+NAMING = frozenset(
+    ("host", "hosts", "H", "hostfile", "machinefile", "machine", "f", "hostlist", "rankfile", "app")
+)
 LONGEST = 2**20  # bytes of a host file
 
 
@@ -50,11 +54,14 @@ def pair(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))[:RANKS]
 
 
-def allocated(env: Mapping[str, str]) -> list[str]:
+def allocated(env: Mapping[str, str], arguments: Sequence[str] = ()) -> list[str]:
     """The hosts that a batch system gave to this job; none where it gave fewer than two, or there is none.
 
-    With one host nothing needs to be said to mpiexec. Raises HostsError where the names cannot be had.
+    Nor where the user's `arguments` for mpiexec name hosts. With one host nothing needs to be said to mpiexec.
+    Raises HostsError where the names cannot be had.
     """
+    if any(word.startswith("-") and word.lstrip("-").partition("=")[0] in NAMING for word in arguments):
+        return []
     found = pair(_slurm(env) or _file(env, "PBS_NODEFILE") or _file(env, "PE_HOSTFILE") or _lsf(env))
     return found if len(found) == RANKS else []
 

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import tempfile
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -39,15 +38,21 @@ _held: list[int] = []  # signals that came while nothing was launched
 class Ended:
     """How a launch ended: exit status (negative for a signal), output, and the limit or signal that ended it.
 
-    `token` is what everything that it started carries in its environment.
+    `useless` is why it was ended before any limit. `token` is what everything that it started carries in its
+    environment.
     """
 
     status: int
     output: bytes
     limit: str | None = None
+    useless: str | None = None
     signal: int | None = None
     command: list[str] = field(default_factory=list)
     token: str = ""
+
+
+class UselessError(Exception):
+    """Why it is no use to go on with a launch, in one sentence."""
 
 
 class Limit(NamedTuple):
@@ -62,15 +67,16 @@ def launch(
     env: dict[str, str],
     limit: Limit,
     alive: Callable[[bytes], float | None],
+    heed: bool = True,
 ) -> Ended:
     """Run `command` to its end, which comes at the limit at the latest.
 
     `alive(output)` is called every POLL seconds with what was printed since the last call: it returns the
-    patience in seconds if there was a sign of life, else None. SIGINT and SIGTERM of this process end the launch
-    too and are reported, not raised.
+    patience in seconds if there was a sign of life, else None; UselessError from it ends the launch. SIGINT and
+    SIGTERM of this process end the launch too (unless it is not to `heed` them) and are reported, not raised.
     """
     began = time.time()
-    token = uuid.uuid4().hex[:16]
+    token = temporary.new_token()
     ended = Ended(-1, b"", command=command, token=token)
     folder = temporary.make(token)
     env = env | {temporary.TOKEN: token} | ({"TMPDIR": str(folder)} if folder else {})
@@ -86,11 +92,14 @@ def launch(
         )
         try:
             heard = _Output(output.fileno())
-            ended.limit = _wait(process, token, limit, lambda: alive(heard.more()), received)
-            ended.signal = received[0] if received else None
+            ended.limit = _wait(process, token, limit, lambda: alive(heard.more()), received if heed else [])
+        except UselessError as error:
+            ended.useless = str(error)
         finally:
+            ended.signal = received[0] if received and heed else None
             _end(process, token, began)
-        alive(heard.more())
+        with contextlib.suppress(UselessError):
+            alive(heard.more())
         ended.status = process.returncode
         output.seek(0)
         ended.output = output.read()
@@ -128,9 +137,9 @@ def _wait(
         if moved is not None:
             sign, patience, started = now, moved + GRACE, True
         # Looking at all processes takes time on cores that are being measured: only while nothing is.
-        trouble = ranks_state.trouble(now) if not started or now - sign > 1 else None
-        if trouble:
-            return trouble
+        stopped = ranks_state.stopped(now) if not started or now - sign > 1 else None
+        if stopped:
+            return stopped
         if now - begun > limit.seconds:
             return limit.text
         if now - sign > patience:
@@ -159,8 +168,8 @@ class _Ranks:
         self._stopped_since: float | None = None
         self._gone_since: float | None = None
 
-    def trouble(self, now: float) -> str | None:
-        """Why waiting is useless: a rank is stopped, or all have ended and mpiexec has not noticed."""
+    def stopped(self, now: float) -> str | None:
+        """The sentence if a rank is stopped. Raises UselessError if all have ended and mpiexec has not noticed."""
         pids = [pid for pid in carrying(self._token) if pid != self._mpiexec and is_rank(pid)]
         stopped = [pid for pid in pids if state(pid) in STOPPED]
         self._seen = self._seen or bool(pids)
@@ -170,7 +179,7 @@ class _Ranks:
         if self._stopped_since and now - self._stopped_since > STOPPED_LIMIT:
             return f"process {stopped[0]} is stopped (SIGSTOP) and nothing moves"
         if self._gone_since and now - self._gone_since > GONE_LIMIT:
-            return GONE
+            raise UselessError(GONE)
         return None
 
 
@@ -189,7 +198,8 @@ def _end(process: "subprocess.Popen[bytes]", token: str, began: float) -> None:
         if time.monotonic() > deadline - KILL + TERMINATE:
             for pid in left:
                 kill(pid, signal.SIGKILL)
-            _signal_group(process.pid, signal.SIGKILL)
+            if process.poll() is None:  # else its number may be somebody else's by now
+                _signal_group(process.pid, signal.SIGKILL)
         if time.monotonic() > deadline:
             break  # unkillable: in the kernel's hands
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -223,14 +233,17 @@ def _signals() -> Iterator[list[int]]:
         yield received
     finally:
         _restore(before)
+        _held[:] = received
+
+
+def held() -> int | None:
+    """The signal that came since this process began to launch, if one did: nothing more should be started."""
+    return _held[0] if _held else None
 
 
 @contextlib.contextmanager
 def deaf() -> Iterator[None]:
-    """Hold back the signals that end a launch: a second Ctrl-C must not interrupt the cleaning up.
-
-    The next launch, if there is one, ends by them.
-    """
+    """Hold back the signals that end a launch: a second Ctrl-C must not interrupt the cleaning up."""
     before = {number: signal.signal(number, lambda number, _frame: _held.append(number)) for number in ENDING}
     try:
         yield

@@ -3,11 +3,12 @@
 import os
 import shlex
 import sys
+import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from pingpong import environment, launch, relay, store
-from pingpong.launch import Ended, Limit
+from pingpong.launch import Ended, Limit, UselessError
 from pingpong.launchers import Launcher
 from pingpong.model import Transport
 from pingpong.progress import Progress
@@ -53,10 +54,10 @@ class Launches:
         command = self._command(program, asked, [TOKEN, *self._steering(asked)])
         self._tell(command[:-3])
         ended, moved = self._follow(command, asked, job.number, path, limit, progress)
-        if launch.stumbled(ended) and not moved:
+        if launch.stumbled(ended) and not moved and not ended.signal:
             say(f"{self._launcher.path.name} could not set itself up and started no rank; trying once more")
             ended, _ = self._follow(command, asked, job.number, path, limit, progress)
-        if ended.status or ended.limit or ended.signal:
+        if ended.status or ended.limit or ended.useless or ended.signal:
             self._sweep(ended.token)
         return ended
 
@@ -68,8 +69,14 @@ class Launches:
         follower.skip()  # the launches before
 
         def alive(output: bytes) -> float | None:
-            receiver.hear(output)
-            if not follower.poll() or follower.session is None:
+            try:
+                receiver.hear(output)
+                moved = follower.poll()
+            except OSError as error:
+                raise UselessError(f"cannot write the result: {error.strerror}") from None
+            except (zlib.error, store.FormatError) as error:
+                raise UselessError(f"the result cannot be followed: {error}") from None
+            if not moved or follower.session is None:
                 return None
             progress.update(follower.session, number)
             if request.plan.method == "duration" and request.show:
@@ -82,7 +89,9 @@ class Launches:
         return ended, bool(follower.patience)
 
     def _command(self, program: list[str], asked: Transport, variables: list[str]) -> list[str]:
-        extra = [*self._request.mpiexec_args, *self._spoken.arguments, *asked.arguments]
+        given = [*self._request.mpiexec_args, *asked.arguments]
+        # Launchers refuse to be told twice; the user's word goes.
+        extra = [*([] if set(given) & set(self._spoken.arguments[1:2]) else self._spoken.arguments), *given]
         if self._request.hosts:
             return self._launcher.across(2, self._request.hosts, program, variables, extra)
         return self._launcher.command(2, program, environment.own_cpus(), environment.own_cores(), extra)
@@ -106,5 +115,7 @@ class Launches:
         hosts = self._request.hosts
         if len(hosts) > 1 or (hosts and hosts[0] != environment.rank_facts(0).host):
             program = [sys.executable, "-m", "pingpong", "sweep", token]
-            command = self._launcher.across(len(hosts), hosts, program, [TOKEN], self._request.mpiexec_args)
-            launch.launch(command, self._environment(_NOTHING), SWEEP, lambda _: SWEEP.seconds)
+            command = self._launcher.across(
+                len(hosts), hosts, program, [TOKEN, *self._steering(_NOTHING)], self._request.mpiexec_args
+            )
+            launch.launch(command, self._environment(_NOTHING), SWEEP, lambda _: SWEEP.seconds, heed=False)

@@ -12,6 +12,12 @@ import msgspec
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 Several = Annotated[int, msgspec.Meta(ge=1, le=2**62)]
 Seconds = Annotated[float, msgspec.Meta(ge=-1e9, le=1e9)]
+Rate = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
+# Bytes sent, bytes received, packets sent, packets received: a counter that was reset makes a negative number.
+Numbers = Annotated[
+    list[Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]], msgspec.Meta(min_length=4, max_length=4)
+]
+Rates = Annotated[list[Rate], msgspec.Meta(min_length=4, max_length=4)]
 
 SCHEMA = 1
 # 1 (0.1.0): first version. Additions that an old reader may ignore do not change the number.
@@ -183,8 +189,8 @@ class Moved(Record):
     left out. A counter that was reset in between makes a negative number. `seconds` is how long they were watched.
     """
 
-    seconds: float
-    hosts: dict[str, dict[str, list[int]]] = {}
+    seconds: Seconds
+    hosts: dict[str, dict[str, Numbers]] = {}
 
 
 class Point(Record):
@@ -247,7 +253,7 @@ class Source(Record):
     name: str
     kind: str
     over: list[str] = []
-    speed: float | None = None
+    speed: Rate | None = None
     driver: str | None = None
     virtual: bool = False
 
@@ -263,11 +269,11 @@ class Watched(Record):
 
     host: str
     sources: list[Source] = []
-    idle: dict[str, list[float]] = {}
+    idle: dict[str, Rates] = {}
     errors: dict[str, int] = {}
     saturated: list[str] = []
-    total: dict[str, list[int]] = {}
-    seconds: float | None = None
+    total: dict[str, Numbers] = {}
+    seconds: Seconds | None = None
 
 
 class Said(Record):

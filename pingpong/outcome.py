@@ -2,7 +2,7 @@
 
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pingpong import launch, store
@@ -21,11 +21,11 @@ def result(session_id: str, path: Path, number: int, ended: launch.Ended) -> tup
         return None, failure or Failure(reason=str(error), exit=FAILED)
     run = find(session, number) if session and session.id == session_id else None
     if run is None:
-        reason = f"the ranks ended without a result here; if the lead ran on another host, {path} is there"
+        reason = f"the ranks ended without a result here ({printable(str(path))})"
         return None, failure or Failure(reason=reason, exit=FAILED)
     if run.status == "complete":
         # Ended afterwards, by a limit or Ctrl-C, or with the code that the run itself deserves: all is there.
-        own = ended.limit or ended.signal or ended.status == exit_code(run)
+        own = ended.limit or ended.useless or ended.signal or ended.status == exit_code(run)
         return session, None if own else failure
     failure = _merged(run.failure, failure)
     return session, failure or Failure(reason="the ranks ended before they were done", exit=FAILED)
@@ -34,7 +34,12 @@ def result(session_id: str, path: Path, number: int, ended: launch.Ended) -> tup
 def explained(
     failure: Failure | None, ended: launch.Ended, asked: Transport | None, run: Run | None
 ) -> Failure | None:
-    """The failure of a launch with what to do about it, where its output tells why it could not begin."""
+    """The failure of a launch in a rank's own words, if it had some, and with what to do about it.
+
+    The latter where the output tells why it could not begin.
+    """
+    if failure and failure.reason.startswith(_ENDED):
+        failure.reason = next(iter(_own(failure.output)), failure.reason)
     if failure and failure.exit != USAGE and not ended.signal and not (run and run.points):
         failure.hint = hints.hint("\n".join(launch.telling(ended.output, 60, 60)), asked)
     return failure
@@ -48,13 +53,11 @@ def find(session: Session, number: int) -> Run | None:
 def _failure(ended: launch.Ended) -> Failure | None:
     command = [printable(word) for word in ended.command]
     if ended.signal is not None:
-        names = {2: "interrupted (Ctrl-C)", 15: "terminated (SIGTERM)"}
-        reason = names.get(ended.signal) or f"ended by {_signal_name(ended.signal)}"
-        return Failure(reason=reason, exit=SIGNALLED + ended.signal, command=command)
+        return unwanted(ended.signal, command)
     lines = launch.telling(ended.output)
-    if ended.limit:
-        code = FAILED if ended.limit == launch.GONE else TIMED_OUT
-        return Failure(reason=ended.limit, exit=code, command=command, output=lines)
+    if ended.limit or ended.useless:
+        code = TIMED_OUT if ended.limit else FAILED
+        return Failure(reason=ended.limit or ended.useless or "", exit=code, command=command, output=lines)
     if ended.status == 0:
         return None
     if ended.status == USAGE:
@@ -62,6 +65,16 @@ def _failure(ended: launch.Ended) -> Failure | None:
         return Failure(reason=reason, exit=USAGE, command=command, output=lines)
     code = TIMED_OUT if ended.status == TIMED_OUT else FAILED
     return Failure(reason=_cause(ended), exit=code, command=command, output=lines)
+
+
+_ENDED = "mpiexec ended with status "  # what is known where nobody says more
+
+
+def unwanted(number: int, command: Sequence[str] = ()) -> Failure:
+    """That of a launch which a signal to this process ended, or kept from being started."""
+    names = {2: "interrupted (Ctrl-C)", 15: "terminated (SIGTERM)"}
+    reason = names.get(number) or f"ended by {_signal_name(number)}"
+    return Failure(reason=reason, exit=SIGNALLED + number, command=list(command))
 
 
 def _own(lines: list[str]) -> list[str]:
@@ -79,7 +92,7 @@ def _cause(ended: launch.Ended) -> str:
         if found := re.search(pattern, ended.output, re.DOTALL):
             words = [printable(word.decode(errors="replace")) for word in found.groups()]
             return sentence(words, ended.status)
-    return f"mpiexec ended with status {ended.status}"
+    return f"{_ENDED}{ended.status}"
 
 
 _CAUSES: tuple[tuple[bytes, Callable[[list[str], int], str]], ...] = (
@@ -101,6 +114,8 @@ _CAUSES: tuple[tuple[bytes, Callable[[list[str], int], str]], ...] = (
 
 def _signal_name(number: int) -> str:
     try:
+        if number == signal.SIGBUS:  # of a file that was mapped and found no room
+            return f"signal {number} (SIGBUS): TMPDIR or /dev/shm may be full"
         return f"signal {number} ({signal.Signals(number).name})"
     except ValueError:
         return f"signal {number}"
@@ -110,13 +125,11 @@ def _merged(said: Failure | None, seen: Failure | None) -> Failure | None:
     """What the lead wrote before it ended, beside what was seen from outside.
 
     The lead knows why it gave up. But where this process ended the launch, or mpiexec ended the lead because
-    another rank had died, the reason is the one seen from outside; best is what that rank said itself.
+    another rank had died, the reason is the one seen from outside.
     """
-    if seen and not said and seen.reason.startswith("mpiexec ended"):
-        seen.reason = next(iter(_own(seen.output)), seen.reason)
     if said is None or seen is None:
         return said or seen
-    after_all = seen.reason == launch.GONE or seen.reason.startswith("mpiexec ended")
+    after_all = seen.reason == launch.GONE or seen.reason.startswith(_ENDED)
     if said.exit <= SIGNALLED and after_all:
         return Failure(reason=said.reason, exit=said.exit, command=seen.command, output=seen.output)
     return seen

@@ -11,13 +11,19 @@ from pingpong import temporary
 
 STOPPED = "Tt"  # states of a process
 # Segments by which MPIs share memory stay when the last process that had one open was killed. They are of the
-# launch if this user has made them since it `began`, and forgotten if nobody has them open.
+# launch if this user has made them since it `began`, and forgotten if no process that may be looked at has them
+# mapped or open.
 _SEGMENTS = ("mpich_shm_", "sm_segment.", "vader_segment.", "ucx_shm_posix_", "Intel_MPI_", "psm2_shm", "psm3_shm")
 _NAMED = " -o ".join(f"-name '{name}*'" for name in _SEGMENTS)
 REMOVE_SEGMENTS = f"""
+holders() {{
+  find /proc -maxdepth 2 -path '/proc/[0-9]*/maps' -exec grep -lsF -- "$1" {{}} +
+  find /proc -maxdepth 3 -path '/proc/[0-9]*/fd/*' -lname "$1"
+}}
+command -v grep >/dev/null &&
 find /dev/shm -maxdepth 1 -type f -user "$(id -u)" -newermt "@$began" '(' {_NAMED} ')' |
 while IFS= read -r file; do
-  grep -qsF "$file" /proc/[0-9]*/maps || rm -f -- "$file"
+  [ -n "$(holders "$file" 2>/dev/null)" ] || rm -f -- "$file"
 done
 """
 

@@ -46,7 +46,7 @@ class Recorder:
         self._live, self._again = live, lines is not None
         self.path = path
         self._journal: Lines = lines or store.Journal(path)
-        self._patience = 0.0
+        self._patience, self._over = 0.0, False
         self._lock = threading.Lock()
         self._interrupt: Callable[[], None] | None = None
 
@@ -83,15 +83,22 @@ class Recorder:
         self._write("update", {"index": index, "point": store.to_builtins(structs.replace(point, visits=[]))})
 
     def end(self, failure: Failure | None = None) -> None:
-        """Close the journal with its last line; the run is complete if nothing failed."""
+        """Close the journal with its last line; the run is complete if nothing failed. Later ends are ignored."""
+        if self._over:
+            return
         self.run.status, self.run.failure = ("partial" if failure else "complete"), failure
         run = self.run
         told: dict[str, Any] = {"status": run.status, "failure": store.to_builtins(failure) if failure else None}
         # What grew while it measured, or is known only now.
         for name in ("ranks", "warnings", "evidence"):
             told[name] = [store.to_builtins(each) for each in getattr(run, name)]
-        self._write("end", told)
-        self._journal.close()
+        self._over = True
+        try:
+            self._write("end", told)
+            self._whole(self._journal.close)
+        except OSError:
+            self._over = False
+            raise
 
     def finish(self) -> None:
         """Replace the journal by the final JSON; where there is no room for both, the journal is the result."""
@@ -117,8 +124,12 @@ class Recorder:
             os._exit(failure.exit)  # the disk hangs
 
     def _write(self, kind: str, value: object) -> None:
+        self._whole(lambda: self._journal.write(kind, value))
+
+    def _whole(self, action: Callable[[], None]) -> None:
+        """Do what no signal must interrupt."""
         with self._lock:
-            self._journal.write(kind, value)
+            action()
         if self._interrupt:
             interrupt, self._interrupt = self._interrupt, None
             interrupt()

@@ -22,20 +22,22 @@ _EVERY = 0.5  # seconds between two sendings, because passing them on takes time
 _JOURNAL = b"journal"
 
 
-def tell(name: bytes, first: int, data: bytes, stream: int = 1) -> int:
-    """Print the data as parts of what is called `name`, numbered from `first` on; the number of the next one.
+def tell(name: bytes, first: int, data: bytes, stream: int = 1) -> None:
+    """Print the data as parts of what is called `name`, numbered from `first` on.
 
     `stream` is a file descriptor. Raises OSError.
     """
     text = bytearray(b"\n")  # what MPI printed before may have no end of its line
-    for begin in range(0, len(data), _BYTES):
+    for number, begin in enumerate(range(0, len(data), _BYTES), first):
         part = data[begin : begin + _BYTES]
-        text += b"%s %s %d %08x %s end\n" % (MARK, name, first, zlib.crc32(part), base64.b64encode(part))
-        first += 1
+        text += b"%s %s %d %08x %s end\n" % (MARK, name, number, zlib.crc32(part), base64.b64encode(part))
     left = memoryview(bytes(text))
     while left:
         left = left[os.write(stream, left) :]
-    return first
+
+
+def _parts(data: bytes) -> int:
+    return -(-len(data) // _BYTES)
 
 
 def heard(line: bytes) -> tuple[bytes, int, bytes] | None:
@@ -62,11 +64,12 @@ class Sender:
             self.close()
 
     def close(self) -> None:
-        """Print what is left. Raises OSError."""
+        """Print what is left. Raises OSError; what then was not printed is missing for ever, and seen to be."""
         self._sent = time.monotonic()
-        self._waiting += self._pack.flush(zlib.Z_SYNC_FLUSH)
-        self._number = tell(_JOURNAL, self._number, bytes(self._waiting), self._stream)
+        data = bytes(self._waiting + self._pack.flush(zlib.Z_SYNC_FLUSH))
         self._waiting.clear()
+        first, self._number = self._number, self._number + _parts(data)
+        tell(_JOURNAL, first, data, self._stream)
 
 
 class Receiver:
@@ -78,7 +81,10 @@ class Receiver:
         self._torn = b""
 
     def hear(self, output: bytes) -> None:
-        """The next piece of the output. A part that did not arrive whole ends what can be received."""
+        """The next piece of the output. A part that did not arrive whole ends what can be received.
+
+        Raises OSError, and zlib.error for what no `Sender` has sent.
+        """
         *lines, self._torn = (self._torn + output).split(b"\n")
         journal = b"".join(self._part(line) for line in lines if MARK in line)
         if journal:

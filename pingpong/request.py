@@ -5,13 +5,14 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import msgspec
 from msgspec import structs
 
 from pingpong import store
+from pingpong.launchers import places
 from pingpong.model import Plan, Session, Transport
 from pingpong.units import printable
 
@@ -38,7 +39,8 @@ class Request:
 
     `heeded` are the user's own variables that MPI heeds, as NAME=VALUE.
 
-    `launch` and `transport` are what a rank was launched for; `machine` is the one that launched it.
+    `launch` and `transport` are what a rank was launched for; `machine` is the one that launched it. With `bind`
+    it binds itself to a core.
     """
 
     plan: Plan
@@ -56,6 +58,7 @@ class Request:
     launch: int = 1
     transport: Transport | None = None
     machine: str | None = None
+    bind: bool = False
     no_native: str | None = None
     heeded: list[str] = field(default_factory=list)
     time_limit: float = math.inf
@@ -85,11 +88,12 @@ class Request:
 
     def orders(self, job: Job, machine: str | None) -> str:
         """What the ranks of a launch from `machine` are told, as one word of a command line."""
-        orders = {"plan": store.to_builtins(self.plan_of(job.number)), "launch": job.number}
+        orders: dict[str, Any] = {"plan": store.to_builtins(self.plan_of(job.number)), "launch": job.number}
+        orders["bind"] = bool(self.hosts) and not places(self.mpiexec_args)
         orders["transport"] = store.to_builtins(job.transport) if job.transport else None
         orders |= {"hosts": self.hosts, "machine": machine, "no_native": self.no_native, "heeded": self.heeded}
         orders |= {"command": [printable(word) for word in self.command], "id": self.id}
-        return msgspec.json.encode(orders).decode()
+        return store.encode(orders).decode()
 
 
 def of_orders(text: str, output: Path | None) -> Request:

@@ -73,7 +73,23 @@ class Journal:
 
 def line(kind: str, value: Any) -> bytes:
     """A line of a journal."""
-    return msgspec.json.encode({kind: to_builtins(value)}) + b"\n"
+    return encode({kind: to_builtins(value)}) + b"\n"
+
+
+def encode(value: Any) -> bytes:
+    """JSON. Names that are not UTF-8, as those of files and variables may be, are written with escapes."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_escaped(msgspec.to_builtins(value)))
+
+
+def _escaped(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_escaped(key): _escaped(item) for key, item in value.items()}
+    return [_escaped(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 class Follower:
@@ -222,7 +238,7 @@ def save(session: Session, path: Path) -> None:
     partial = path.with_name(f".pingpong-{os.getpid()}.tmp")
     try:
         with partial.open("wb") as file:
-            file.write(msgspec.json.encode(to_builtins(session)) + b"\n")
+            file.write(encode(to_builtins(session)) + b"\n")
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)

@@ -5,12 +5,24 @@ MPIs and their launchers leave sockets, maps of the machine and segments in TMPD
 
 import contextlib
 import os
+import re
 import shutil
 import tempfile
+import uuid
 from pathlib import Path
 
 TOKEN = "PINGPONG_LAUNCH"  # the variable by which whatever a launch started can be found
 _PREFIX = "pingpong-"
+
+
+def new_token() -> str:
+    """What nothing else carries."""
+    return uuid.uuid4().hex[:16]
+
+
+def is_token(text: str) -> bool:
+    """Whether a launch can be called so: the name of a folder is made of it."""
+    return re.fullmatch("[0-9a-f]{16}", text) is not None
 
 
 def base() -> Path:

@@ -1,6 +1,7 @@
 """The transports of a session side by side: what was asked, what carried the bytes, what it costs."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -52,8 +53,9 @@ def of_session(session: Session) -> list[Wire]:
         if run.transport:
             by_name.setdefault(run.transport.name, []).append(run)
     figures = {name: across.headlines(across.whole(runs)) for name, runs in by_name.items()}
-    nearest = _best(figures, lambda found: -found.latency.median)
-    fastest = _best(figures, lambda found: found.rate.median)
+    whole = {name: figures[name] for name, runs in by_name.items() if any(r.status == "complete" for r in runs)}
+    nearest = _best(whole, lambda found: -found.latency.median)
+    fastest = _best(whole, lambda found: found.rate.median)
     found = [
         _wire(runs, figures[name], by_name.get(nearest, []), by_name.get(fastest, []))
         for name, runs in by_name.items()
@@ -75,8 +77,24 @@ def _wire(runs: list[Run], figures: Headlines | None, nearest: list[Run], fastes
 
 
 def worst(findings: Sequence[Finding]) -> Finding | None:
-    """The finding that the reader must know of."""
-    return min(findings, key=lambda found: WORST.index(found.verdict), default=None)
+    """The finding that the reader must know of; in how many launches, where they differ."""
+    if not findings:
+        return None
+    verdict = min((found.verdict for found in findings), key=WORST.index)
+    alike = [found for found in findings if found.verdict == verdict]
+    reason = next((found.reason for found in alike if found.reason), "")
+    counts = Counter(found.observed for found in alike)
+    if len(counts) > 1:
+        observed = "; ".join(f"{text} in {_launches(count)}" for text, count in counts.most_common())
+        return Finding(verdict, observed, reason and f"in one of them: {reason}")
+    if len(alike) < len(findings):
+        times = f"in {len(alike)} of {_launches(len(findings))}"
+        return Finding(verdict, alike[0].observed, f"{times}: {reason}" if reason else times)
+    return Finding(verdict, alike[0].observed, reason)
+
+
+def _launches(count: int) -> str:
+    return f"{count} launch{'es' if count > 1 else ''}"
 
 
 def _bests(runs: list[Run]) -> list[stats.Headline | None]:

@@ -60,7 +60,7 @@ def main(request: Request) -> int:
         return USAGE
     temporary.settle()
     guard = Guard()
-    if request.hosts and not launchers.places(request.mpiexec_args):
+    if request.bind:
         environment.bind((start and start.rank) or 0)
     place = environment.rank_facts(0)
     host = {"rank": place, "facts": environment.host_facts(), "meter": Meter(place.host)}
@@ -73,6 +73,7 @@ def main(request: Request) -> int:
         if world.rank == 0:
             _refuse(start, launchers.wrong_number(start, library, world.size))
         _finalise()
+        guard.release()
         return USAGE
     rank = _Rank(request, start, host)
     try:

@@ -231,3 +231,19 @@ def test_a_full_disk_keeps_what_was_measured(tmp_path, launcher, direct):
     assert "No space left on device" in done.stderr and "Traceback" not in done.stderr
     assert " bytes took " in done.stdout and "# partial result: " in done.stdout
     partial(tmp_path)
+
+
+def test_a_signal_ends_all_launches_whenever_it_comes(tmp_path, launcher):
+    """Also while one launch is cleaned up, or before the next one begins."""
+    args = ("run", "-k", "blocking", "-m", "8", "-n", "10", "--launches", "30", "-o", "r.json")
+    job = Job(tmp_path, launcher, False, args)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        path = tmp_path / "r.json"
+        if path.exists() and path.read_bytes().count(b'{"end"') >= 2:
+            break
+        time.sleep(0.01)
+    os.kill(job.process.pid, signal.SIGTERM)
+    code, _, err = job.end()
+    assert code == 143 and "terminated (SIGTERM)" in err and "of 30 launches complete" in err
+    assert 2 <= len(store.load(tmp_path / "r.json").runs) <= 4

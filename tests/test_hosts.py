@@ -74,3 +74,9 @@ def test_one_allocated_host_needs_no_word_to_mpiexec(tmp_path):
     assert hosts.allocated({}) == []
     assert hosts.allocated({"LSB_MCPU_HOSTS": "n1 16"}) == []
     assert hosts.allocated({"PBS_NODEFILE": str(tmp_path / "gone")}) == []
+
+
+def test_hosts_among_the_arguments_for_mpiexec_are_those_that_count():
+    env = {"LSB_MCPU_HOSTS": "n1 16 n2 16"}
+    assert hosts.allocated(env, ["--host", "n3,n4"]) == hosts.allocated(env, ["-hostfile=mine"]) == []
+    assert hosts.allocated(env, ["--mca", "btl", "tcp,self"]) == ["n1", "n2"]

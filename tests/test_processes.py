@@ -39,8 +39,8 @@ def test_a_sweep_ends_the_processes_of_one_launch_and_no_others():
 
 
 def test_a_guard_removes_what_a_killed_rank_leaves_and_nothing_that_somebody_uses():
-    """Segments by the names that MPICH gives them: of this rank, of another process, and one from before."""
-    mine, used, old = (Path(f"/dev/shm/mpich_shm_test{os.getpid()}_{n}") for n in range(3))
+    """Segments by the names that MPICH gives them: of this rank, of two other processes, and one from before."""
+    mine, used, opened, old = (Path(f"/dev/shm/mpich_shm_test{os.getpid()}_{n}") for n in range(4))
     hold = (
         "import mmap, sys, time\nf = open(sys.argv[1], 'w+b'); f.truncate(4096); m = mmap.mmap(f.fileno(), 4096)\n"
     )
@@ -50,15 +50,19 @@ def test_a_guard_removes_what_a_killed_rank_leaves_and_nothing_that_somebody_use
     time.sleep(0.1)
     try:
         other = started("another", [sys.executable, "-c", keep, str(used)])
+        third = started(
+            "another", [sys.executable, "-c", keep.replace("; m = mmap", "; m = lambda *_: mmap"), str(opened)]
+        )
         rank = started("held", [sys.executable, "-c", guarded, str(mine)])
         assert mine.exists() and temporary.folder("held").is_dir()
         rank.kill()
         rank.wait()
         wait_until(lambda: not mine.exists() and not temporary.folder("held").exists())
-        assert used.exists() and old.exists()
+        assert used.exists() and opened.exists() and old.exists()
     finally:
         other.kill()
-        for path in (mine, used, old):
+        third.kill()
+        for path in (mine, used, opened, old):
             path.unlink(missing_ok=True)
 
 
@@ -104,6 +108,16 @@ def test_a_daemon_that_lost_its_mpiexec_ends_after_its_rank(tmp_path):
     time.sleep(0.5)
     assert process.poll() is None, "it must have the time to tell its mpiexec"
     assert process.wait(guard.FAREWELL + 10) < 0
+
+
+def test_the_daemon_of_a_persistent_dvm_is_left_alone(tmp_path):
+    """prte starts daemons that serve the jobs of many prun."""
+    daemon, code = tmp_path / "prted", "from pingpong import guard; print(guard._daemon())"
+    daemon.symlink_to("/bin/bash")
+    for namespace, ours in (("prterun-n1-77@1", True), ("prte-n1-77@3", False)):
+        script = f"PMIX_NAMESPACE={namespace} {sys.executable} -c '{code}'; :"
+        said = subprocess.run([daemon, "-c", script], capture_output=True, text=True, check=True).stdout
+        assert (said.strip() != "None") is ours
 
 
 def test_a_guard_waits_for_the_end_of_its_process_whatever_becomes_of_its_object():

@@ -7,6 +7,7 @@ import pytest
 
 from pingpong import relay, store
 from pingpong.model import Run, Session, Visit
+from pingpong.request import Job, Request, of_orders
 
 from .builders import plan, point
 
@@ -73,3 +74,39 @@ def test_lines_are_short_enough_for_launchers_and_hidden_from_the_output(printed
     assert max(map(len, printed.split(b"\n"))) < 2048
     shown = relay.without(b"first\n" + printed + b"last words\n")
     assert shown.split() == [b"first", b"last", b"words"]
+
+
+def test_an_end_in_the_middle_of_a_sending_leaves_what_can_be_read(tmp_path, monkeypatch):
+    """The pipe fails once: what was printed before it arrives, and nothing of what comes after the gap."""
+    path = tmp_path / "stdout"
+    stream = os.open(path, os.O_WRONLY | os.O_CREAT)
+    sender = relay.Sender(stream)
+    sender.write("run", Run(launch=1, source="test", status="partial", plan=plan()))
+    sender.close()
+    sender.write("point", point(size=8))
+    with monkeypatch.context() as broken:
+        broken.setattr(relay.os, "write", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        with pytest.raises(OSError, match="No space"):
+            sender.close()
+    sender.write("end", {"status": "partial", "failure": None})
+    sender.close()
+    os.close(stream)
+    (run,) = received(tmp_path, [path.read_bytes()])
+    assert run.launch == 1 and run.points == []
+
+
+def test_names_that_are_not_utf_8_reach_the_ranks_and_the_file(tmp_path):
+    request = Request(plan(), None, ["pingpong", "run", "-o", "caf\udce9"], show=None)
+    request.heeded, request.hosts = ["UCX_LOG_FILE=/home/m\udcfcller"], ["n1", "n2"]
+    told = of_orders(request.orders(Job(1, None), None), None)
+    assert told.heeded == ["UCX_LOG_FILE=/home/m\\udcfcller"] and told.bind
+    path = tmp_path / "r.json"
+    runs = [Run(launch=1, source="test", status="partial")]
+    store.save(Session(schema=1, id="0" * 32, command=request.command, runs=runs), path)
+    assert store.load(path).command[-1] == "caf\\udce9"
+
+
+def test_ranks_bind_themselves_only_where_the_user_says_nothing_of_it():
+    request = Request(plan(), None, ["pingpong"], show=None, hosts=["n1", "n2"])
+    request.mpiexec_args = ["--bind-to", "socket"]
+    assert not of_orders(request.orders(Job(1, None), None), None).bind

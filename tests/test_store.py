@@ -1,4 +1,5 @@
 import json
+import os
 import re
 
 import msgspec
@@ -6,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pingpong import recorder, store
+from pingpong import recorder, relay, store
 from pingpong.measure.schedule import Schedule
 from pingpong.model import (
     SCHEMA,
@@ -206,6 +207,10 @@ def test_a_newer_schema_names_both_versions(tmp_path):
         (("runs", 0, "points", 0, "payload"), []),
         (("runs", 0, "ranks", 0, "host"), 7),
         (("runs", 0, "plan"), []),
+        (("runs", 0, "points", 0, "moved"), {"seconds": 1.0, "hosts": {"n1": {"eth0": [1]}}}),
+        (("runs", 0, "points", 0, "moved"), {"seconds": 1e300, "hosts": {}}),
+        (("runs", 0, "evidence"), [{"host": "n1", "idle": {"eth0": [0.0, -1.0, 0.0, 0.0]}}]),
+        (("runs", 0, "evidence"), [{"host": "n1", "total": {"eth0": [1, 2, 3, 2**63]}}]),
     ],
 )
 def test_wrong_types_are_refused_with_path_and_place(tmp_path, where, value):
@@ -500,6 +505,20 @@ def leaving(monkeypatch):
         raise Left(code)
 
     monkeypatch.setattr(recorder.os, "_exit", leave)
+
+
+def test_a_run_that_has_ended_does_not_end_again(tmp_path, leaving):
+    """A signal in MPI_Finalize, where the lead prints its journal for somebody else to write."""
+    path = tmp_path / "printed"
+    stream = os.open(path, os.O_WRONLY | os.O_CREAT)
+    record = recorder.Recorder(tmp_path / "a.json", session([], status="partial"), lines=relay.Sender(stream))
+    record.begin()
+    record.end()
+    before = path.stat().st_size
+    with pytest.raises(Left, match="143"):
+        record.leave(Failure(reason="ended by SIGTERM", exit=143))
+    assert path.stat().st_size == before and record.run.status == "complete"
+    os.close(stream)
 
 
 def test_leaving_keeps_what_was_visited(tmp_path, leaving):

@@ -125,3 +125,24 @@ def test_every_round_has_every_transport_once_in_an_order_that_follows_from_the_
     assert all(sorted(each) == list("abcd") for each in rounds)
     assert len({tuple(each) for each in rounds}) > 1
     assert order(3)[0] == names and order(4)[0] != names
+
+
+def test_launches_that_differ_are_told_apart(session):
+    """Nothing was asked: four launches went over eth0, one over ib0. Of three confirmed ones one fell back."""
+    default = [launch(n, "default", None, 1e-5, "ib0" if n == 1 else "eth0") for n in range(1, 6)]
+    asked = [launch(n, "tcp@ib0", "net:ib0", 1e-5, "eth0" if n == 7 else "ib0") for n in range(6, 9)]
+    session.runs = default + asked
+    found = {wire.transport.name: wire.finding for wire in wires.of_session(session)}
+    assert found["default"].observed == "eth0 in 4 launches; ib0 in 1 launch"
+    assert found["tcp@ib0"].verdict == "contradicted" and found["tcp@ib0"].observed == "eth0"
+    assert found["tcp@ib0"].reason.startswith("in 1 of 3 launches: ")
+
+
+def test_the_best_is_one_that_was_measured_to_its_end(session):
+    """A launch that was cut short at 1 µs a step takes no ratio away from the complete ones."""
+    session.runs = [
+        launch(n, name, None, s, "ib0") for n, (name, s) in enumerate(zip("abc", (1e-6, 1e-5, 2e-5), strict=True))
+    ]
+    session.runs[0].status, session.runs[0].failure = "partial", Failure(reason="killed", exit=1)
+    ratios = {wire.transport.name: wire.latency_ratio for wire in wires.of_session(session)}
+    assert ratios["a"] is None and ratios["b"].value == 1 and ratios["c"].value == pytest.approx(2)

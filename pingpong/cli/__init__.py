@@ -77,8 +77,10 @@ def show(file: Path, text: dict[str, Any]) -> int:
 @click.argument("token")
 def sweep(token: str) -> int:
     """End what the launch with this TOKEN has left on this host."""
-    from pingpong import processes
+    from pingpong import processes, temporary
 
+    if not temporary.is_token(token):
+        raise click.UsageError(f"{token!r} is not the token of a launch")
     processes.sweep(token)
     return 0
 

@@ -27,7 +27,7 @@ LIMIT = launch.Limit(30.0, "it took longer than 30 s")  # more than its ranks ta
 def main(hosts: Sequence[str], mpiexec_args: Sequence[str], verbose: bool) -> int:
     """Print the findings for these hosts (none: this one) and return 1 if `pingpong run` would fail there."""
     try:
-        hosts = hosts or allocated(os.environ)
+        hosts = hosts or allocated(os.environ, mpiexec_args)
     except HostsError as error:
         say(str(error))
         return USAGE
@@ -87,7 +87,11 @@ def _start(
             ended = launch.launch(command, env, LIMIT, lambda _: None)
             if not launch.stumbled(ended):
                 break
-    started.status, started.limit, started.surveys = ended.status, ended.limit, lines.hear(ended.output)
+    started.status, started.limit, started.surveys = (
+        ended.status,
+        ended.limit or ended.useless,
+        lines.hear(ended.output),
+    )
     if len(started.surveys) < 2:
         started.own = survey.addresses()
         started.nameless = [host for host in started.hosts if not _resolves(host)]

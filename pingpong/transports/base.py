@@ -85,7 +85,9 @@ class Entry:
 
 def parse(text: str) -> Asked:
     """The parts of a transport's name. Raises TransportError where one of them is empty."""
-    match = re.fullmatch(r"([^:@]*)(?::([^@]*))?(?:@(.*))?", text.strip())
+    match = re.fullmatch(r"([^:@\s]*)(?::([^@\s]*))?(?:@(\S*))?", text.strip())
+    if not match and len(text.split()) > 1:
+        raise TransportError(f"transport {text!r} has a space in its name: flags are written as -t 'mine=…'")
     if not match or "" in match.groups():
         raise TransportError(f"transport {text!r} has an empty part: write it as in tcp@eth0 or ucx:rc@mlx5_0:1")
     return Asked(text.strip(), *match.groups())

@@ -3,6 +3,8 @@
 They ask only where this machine is one of the hosts: a login node has other devices than the nodes.
 """
 
+import re
+
 from pingpong.transports.base import Asked, Here, TransportError
 from pingpong.transports.devices import Adapter, adapters, interfaces, slingshot
 
@@ -15,6 +17,8 @@ def one_host(asked: Asked, here: Here) -> None:
 
 def interface(name: str, here: Here) -> str:
     """An interface of this name that can carry something; its carrier."""
+    if not re.fullmatch(r"[^\s,/:]{1,15}", name):
+        raise TransportError(f"{name!r} is not the name of one network interface, such as eth0")
     found = {one.name: one for one in interfaces(here.sys)}
     if here.member and name not in found:
         usable = [one.name for one in found.values() if one.up is not False]

@@ -63,9 +63,8 @@ _MORE = {"psm3": {"PSM3_HAL": "verbs"}}
 
 @dataclass(frozen=True)
 class Chosen:
-    """A provider, its environment and its carrier."""
+    """A provider's environment and its carrier."""
 
-    provider: str | None
     environment: dict[str, str]
     carrier: str | None
 
@@ -78,7 +77,7 @@ def choose(provider: str | None, asked: Asked, here: Here) -> Chosen:
             raise TransportError(
                 f"{asked.text}: a device belongs to a provider: write ofi:PROVIDER@{asked.device}"
             )
-        return Chosen(None, {}, None)
+        return Chosen({}, None)
     core, *layers = provider.split(";")
     if built_in is not None:
         for name in (core, *layers):
@@ -86,7 +85,7 @@ def choose(provider: str | None, asked: Asked, here: Here) -> Chosen:
                 raise TransportError(_no_provider(name, built_in, guess=asked.detail is not None))
     known = PROVIDERS.get(core)
     if known is None:
-        return Chosen(provider, {}, None)
+        return Chosen({}, None)
     try:
         carrier = known.found(asked.device, here)
     except TransportError as error:
@@ -100,7 +99,7 @@ def choose(provider: str | None, asked: Asked, here: Here) -> Chosen:
         environment[known.variable] = asked.device
     if known.alone and here.hosts == 1:
         environment |= [known.alone]
-    return Chosen(provider, environment, carrier)
+    return Chosen(environment, carrier)
 
 
 def fabric(here: Here) -> None:

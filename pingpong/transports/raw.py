@@ -4,15 +4,16 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from pingpong.hosts import NAMING
 from pingpong.model import Transport
 from pingpong.transports.base import TransportError
 
 _LABEL = re.compile(r"\s*([A-Za-z][\w.-]*)=(.*)", re.DOTALL)
 _VARIABLE = re.compile(r"([A-Z][A-Z0-9_]*|(?:OMPI|PRTE|PMIX)_MCA_\w+)=(.*)", re.DOTALL)
 # Words of launchers that say how many ranks there are and where: those belong to the run, not to a transport.
-_PLACES = {
-    "n", "np", "c", "ppn", "perhost", "grr", "rr", "host", "hosts", "H", "hostfile", "machinefile", "machine", "f",
-    "N", "npernode", "npersocket", "map-by", "rankfile", "configfile", "app", "hostlist", "nodes", "pernode",
+_PLACES = NAMING | {
+    "n", "np", "c", "ppn", "perhost", "grr", "rr", "N", "npernode", "npersocket", "map-by", "configfile", "nodes",
+    "pernode",
 }  # fmt: skip
 _TAKES = {"mca": 2, "gmca": 2, "prtemca": 2, "pmixmca": 2, "x": 1, "genv": 2, "env": 2}  # words after an option
 

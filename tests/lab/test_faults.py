@@ -216,3 +216,30 @@ def test_the_other_host_has_no_address_on_the_link(lab, launcher, tmp_path):
     assert "nothing was measured" in said
     (run,) = store.load(tmp_path / "r.json").runs
     assert run.failure and run.failure.command and run.transport.name == "tcp@ib0"
+
+
+def test_the_disk_is_full_where_the_result_arrives(lab, launcher, tmp_path):
+    """The lead runs on nodeB, which does not see nodeA's folder: what arrived is kept, and the launch is ended."""
+    folder = lab.path("nodeA", "/var/tmp")
+    assert lab.run("nodeA", ["mount", "-t", "tmpfs", "-o", "size=20k", "small", "/var/tmp"]).returncode == 0
+    try:
+        command = [
+            "env",
+            f"TMPDIR={tmp_path}",
+            *PINGPONG,
+            *MEASURE,
+            "-m",
+            "8",
+            "-D",
+            "60",
+            "--hosts",
+            "nodeB,nodeA",
+        ]
+        done = lab.run("nodeA", command, timeout=LIMIT, cwd="/var/tmp")
+        assert done.returncode == 1 and "cannot write the result: No space left on device" in done.stderr
+        (run,) = store.load(folder / "r.json").runs
+        assert sum(len(point.visits) for point in run.points) > 0
+        running = [p.argv for host in HOSTS for p in lab.processes(host)]
+        assert not [argv for argv in running if "pingpong" in argv], running
+    finally:
+        lab.run("nodeA", ["umount", "/var/tmp"])
