@@ -139,7 +139,8 @@ def test_parameters_of_a_file_are_left_out_and_the_others_told_anew(before):
     """Open MPI can be kept from its files as a whole only."""
     file = {"btl_tcp_if_exclude": "ib0", "pml": "ucx", "btl_tcp_eager_limit": "70000", "mtl": "^ofi"}
     found = before(OPEN_MPI_4, "tcp@ib0", {"OMPI_MCA_mtl": "psm"}, file)
-    assert [str(setting) for setting in found.left_out] == [f"btl_tcp_if_exclude=ib0 in {FILE}"]
+    (warning, _) = found.warnings(Transport(name="tcp@ib0"))
+    assert warning.text == f"set beforehand, and left out for tcp@ib0: btl_tcp_if_exclude=ib0 in {FILE}"
     # pml is the transport's own, and mtl the variable's.
     assert found.arguments == ["--mca", "mca_base_param_files", "none", "--mca", "btl_tcp_eager_limit", "70000"]
     assert found.keeping(["python"]) == ["env", "-u", "OMPI_MCA_btl_tcp_if_exclude", "python"]
@@ -151,8 +152,8 @@ def test_files_that_choose_nothing_else_are_left_alone(before):
 
 
 def test_a_variable_is_believed_before_a_file(before):
-    found = before(OPEN_MPI_5, "default", {"OMPI_MCA_pml": "ob1"}, {"pml": "ucx", "btl": "^tcp"})
-    assert [str(setting) for setting in found.heeded] == ["OMPI_MCA_pml=ob1", f"btl=^tcp in {FILE}"]
+    found = before(OPEN_MPI_5, "default", {"OMPI_MCA_pml": "ob1"}, {"pml": "ucx", "btl": "^tcp", "mtl": "^ofi"})
+    assert found.hint.endswith(f"by MPI: OMPI_MCA_pml=ob1; btl=^tcp, mtl=^ofi in {FILE}; try without")
 
 
 def test_files_are_found_and_read_as_open_mpi_does(tmp_path):

@@ -46,8 +46,10 @@ class Setting:
     def parameter(self) -> str:
         return self.name.removeprefix(MCA)
 
-    def __str__(self) -> str:
-        return f"{self.parameter}={self.value} in {self.file}" if self.file else f"{self.name}={self.value}"
+    @property
+    def assignment(self) -> str:
+        """As it stands where it was set."""
+        return f"{self.parameter if self.file else self.name}={self.value}"
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ def beside(asked: Transport | None, given: Iterable[str], settings: Sequence[Set
         if setting in left_out:
             continue
         if slip := spelling.slip(setting.name, here):
-            misspelt.append(f"{setting} was set beforehand: {slip}")
+            misspelt.append(f"{_listed([setting])} was set beforehand: {slip}")
         else:
             heeded.setdefault(setting.name, setting)
     return Beside(left_out, list(heeded.values()), misspelt, _instead(left_out, given, settings))
@@ -152,4 +154,8 @@ def _instead(left_out: Sequence[Setting], given: set[str], settings: Sequence[Se
 
 
 def _listed(settings: Sequence[Setting]) -> str:
-    return ", ".join(map(str, settings))
+    """Variables, then the parameters of each file."""
+    by_file: dict[str | None, list[str]] = {}
+    for setting in settings:
+        by_file.setdefault(setting.file, []).append(setting.assignment)
+    return "; ".join(", ".join(them) + (f" in {file}" if file else "") for file, them in by_file.items())

@@ -83,7 +83,7 @@ def test_variables_and_files_that_exist_already_do_not_change_a_transport_by_nam
     assert done.returncode == 0, done.stderr + done.stdout
     assert {name: wire.finding.observed for name, wire in found.items()} == dict.fromkeys(BY_NAME[mpi_name], "ib0")
     if mpi_name == "Open MPI":
-        assert "left out for tcp@ib0: OMPI_MCA_btl_tcp_if_exclude=eth0, btl_tcp_if_exclude=ib0 in" in done.stdout
+        assert "left out for tcp@ib0: OMPI_MCA_btl_tcp_if_exclude=eth0; btl_tcp_if_exclude=ib0 in" in done.stdout
         assert f"heeded by MPI: btl_tcp_eager_limit=60000 in {file}" in done.stdout
 
 
