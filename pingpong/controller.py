@@ -9,7 +9,18 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pingpong import environment, evidence, hosts, launch, launchers, outcome, plans, recorder, transports
+from pingpong import (
+    environment,
+    evidence,
+    hosts,
+    launch,
+    launchers,
+    outcome,
+    parameters,
+    plans,
+    recorder,
+    transports,
+)
 from pingpong.evidence import said
 from pingpong.exits import CONTRADICTED, FAILED, TIMED_OUT, USAGE, complaints, exit_code, worst
 from pingpong.launch import Ended, Limit
@@ -20,6 +31,7 @@ from pingpong.progress import Progress
 from pingpong.request import Job, Request
 from pingpong.say import quote, say, show
 from pingpong.transports import Here, TransportError
+from pingpong.transports.beforehand import Setting, collect
 
 
 def run(request: Request) -> int:
@@ -36,8 +48,7 @@ def run(request: Request) -> int:
     except (launchers.LauncherError, TransportError, hosts.HostsError) as error:
         say(str(error))
         return USAGE
-    request.heeded = environment.heeded(os.environ)
-    launches = Launches(request, launcher, transports.speaking(here))
+    launches = Launches(request, launcher, here, transports.speaking(here), _beforehand(mpi, here))
     if request.dry_run:
         show("".join(launches.line(job) + "\n" for job in request.jobs()))
         return 0
@@ -55,6 +66,11 @@ def run(request: Request) -> int:
         say(refused)
         return USAGE
     return _measure(request, path, launches, mpi["name"])
+
+
+def _beforehand(mpi: dict[str, Any], here: Here) -> list[Setting]:
+    files = parameters.of_messages(mpi["files"], os.environ) if mpi["name"] == "Open MPI" else {}
+    return collect(environment.steering(os.environ), files, here)
 
 
 def _here(mpi: dict[str, Any], launcher: launchers.Launcher, names: list[str]) -> Here:
@@ -107,9 +123,12 @@ def _measure(request: Request, path: Path, launches: Launches, mpi: str) -> int:
                 ended = launches.run(job, path, _share(request, left, len(jobs) - job.number + 1), progress)
                 session, failure = outcome.result(request.id, path, job.number, ended)
                 left_by_it = outcome.find(session, job.number) if session else None
-                failure = outcome.explained(failure, ended, job.transport, left_by_it)
+                before = launches.beside(job)
+                failure = outcome.explained(failure, ended, job.transport, left_by_it, before.hint)
                 _quote(request, ended, failure)
-                recorder.settle(path, request, job, failure, said.of(ended.output, mpi))
+                recorder.settle(
+                    path, request, job, failure, said.of(ended.output, mpi), before.warnings(job.transport)
+                )
                 if failure:
                     failures.append(failure)
                     if failure.exit == USAGE:

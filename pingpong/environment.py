@@ -17,18 +17,14 @@ from typing import Any
 from pingpong.model import Rank
 
 PREFIXES = (
-    "OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_", "UCX_", "FI_", "MPICH_", "MPIR_CVAR_", "I_MPI_", "PSM_", "PSM2_",
-    "PSM3_", "MV2_", "HCOLL_", "MXM_", "NCCL_", "MPI4PY_",
+    "OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_", "UCX_", "MPI_UCX_", "FI_", "MPICH_", "MPIR_CVAR_", "MPIR_PARAM_",
+    "I_MPI_", "PSM_", "PSM2_", "PSM3_", "MV2_", "HCOLL_", "MXM_", "NCCL_", "MPI4PY_",
 )  # fmt: skip
 # Set by launchers to talk to their own ranks: addresses, sizes of the machine, positions.
 _LAUNCHER_NOISE = (
     "I_MPI_INFO_", "I_MPI_HYDRA_", "I_MPI_PIN_INFO", "I_MPI_PIN_MAPPING",
     "OMPI_MCA_orte_", "OMPI_MCA_PREFIXES", "OMPI_MCA_initial_wdir", "OMPI_MCA_num_procs", "OMPI_MCA_cpu_type",
-)  # fmt: skip
-# How ranks are started: nothing about their messages.
-_OF_LAUNCHERS = (
-    "PRTE_MCA_", "PMIX_MCA_", "MPI4PY_", "I_MPI_HYDRA_", "I_MPI_ROOT", "OMPI_MCA_plm_", "OMPI_MCA_oob_",
-    "OMPI_MCA_hwloc_", "OMPI_MCA_orte_", "OMPI_MCA_rmaps_", "OMPI_MCA_ras_", "OMPI_MCA_prte_",
+    "OMPI_MCA_mca_base_env_list",  # variables with their values, which may be anything
 )  # fmt: skip
 PACKAGES = (
     "mpi-pingpong",
@@ -167,11 +163,6 @@ def steering(env: Mapping[str, str]) -> dict[str, str]:
     return {k: v for k, v in sorted(env.items()) if k.startswith(PREFIXES) and not k.startswith(_LAUNCHER_NOISE)}
 
 
-def heeded(env: Mapping[str, str]) -> list[str]:
-    """Of these the ones that an MPI heeds when it chooses a way for messages, as NAME=VALUE."""
-    return [f"{k}={v}" for k, v in steering(env).items() if not k.startswith(_OF_LAUNCHERS)]
-
-
 def software_facts(env: Mapping[str, str]) -> dict[str, Any]:
     """Versions of what takes part, and the variables that steer an MPI (by prefix, never all of them)."""
     versions = {"python": platform.python_version()}
@@ -258,6 +249,12 @@ def _infiniband(root: Path) -> dict[str, Any]:
             facts["ports"][port.name] = {name: value for name, value in read.items() if value}
         found[device.name] = {name: value for name, value in facts.items() if value}
     return found
+
+
+def libraries() -> list[str]:
+    """The MPI libraries in this process."""
+    maps = (_read(Path("/proc/self/maps")) or "").splitlines()
+    return sorted({line.split()[-1] for line in maps if "libmpi" in line})
 
 
 _PROBE = """

@@ -6,7 +6,7 @@ from typing import Any
 
 from mpi4py import MPI
 
-from pingpong import __version__, environment, placement, plans
+from pingpong import __version__, environment, parameters, placement, plans
 from pingpong.kernels import KERNELS, Factory
 from pingpong.measure import clock
 from pingpong.measure.pair import Told
@@ -34,6 +34,8 @@ def describe(
     levels = {MPI.THREAD_SINGLE: "single", MPI.THREAD_FUNNELED: "funneled"}
     levels |= {MPI.THREAD_SERIALIZED: "serialized", MPI.THREAD_MULTIPLE: "multiple"}
     name, version = MPI.get_vendor()
+    if name == "Open MPI" and (files := parameters.all_of(environment.libraries(), os.environ)):
+        facts["files"] = files
     mpi = Mpi(
         name=name,
         version=".".join(map(str, version)),

@@ -4,7 +4,7 @@ import os
 import shlex
 import sys
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pingpong import environment, launch, relay, store
@@ -15,6 +15,8 @@ from pingpong.progress import Progress
 from pingpong.request import Job, Request
 from pingpong.say import say
 from pingpong.temporary import TOKEN
+from pingpong.transports import Here, spelling
+from pingpong.transports.beforehand import Beside, Setting, beside
 
 SWEEP = Limit(10.0, "the hosts cannot be reached")
 # Beside what steers an MPI: what a rank on another host needs in order to be the same program.
@@ -30,10 +32,13 @@ def travelling(env: Mapping[str, str], others: Iterable[str] = ()) -> list[str]:
 
 
 class Launches:
-    """Starts the launches of a request. `spoken` makes MPI say which wire it uses."""
+    """Starts the launches of a request. `spoken` makes MPI say which wire it uses; `settings` came before."""
 
-    def __init__(self, request: Request, launcher: Launcher, spoken: Transport) -> None:
-        self._request, self._launcher, self._spoken = request, launcher, spoken
+    def __init__(
+        self, request: Request, launcher: Launcher, here: Here, spoken: Transport, settings: Sequence[Setting]
+    ) -> None:
+        self._request, self._launcher, self._here = request, launcher, here
+        self._spoken, self._settings = spoken, settings
         self._told = False
 
     def line(self, job: Job) -> str:
@@ -43,15 +48,16 @@ class Launches:
         variables = [f"{name}={shlex.quote(value)}" for name, value in own.items()]
         # By their whole paths: other hosts need not have them on PATH.
         program = [sys.executable, "-m", "pingpong", "run", *self._request.words]
-        command = self._command(program, asked, self._steering(asked))
+        command = self._command(program, job, [])
         return " ".join([*variables, shlex.join(command)])
 
     def run(self, job: Job, path: Path, limit: Limit, progress: Progress) -> Ended:
         """Start a launch, follow it into the journal at `path` until it ends, and clean up behind it."""
         asked = job.transport or _NOTHING
         program = [sys.executable, "-m", "pingpong", "run", "--worker"]
-        program += [self._request.orders(job, environment.identity()), "-o", str(path.absolute())]
-        command = self._command(program, asked, [TOKEN, *self._steering(asked)])
+        orders = self._request.orders(job, environment.identity(), self.beside(job).warnings(job.transport))
+        program += [orders, "-o", str(path.absolute())]
+        command = self._command(program, job, [TOKEN])
         self._tell(command[:-3])
         ended, moved = self._follow(command, asked, job.number, path, limit, progress)
         if launch.stumbled(ended) and not moved and not ended.signal:
@@ -88,10 +94,20 @@ class Launches:
         follower.close()
         return ended, bool(follower.patience)
 
-    def _command(self, program: list[str], asked: Transport, variables: list[str]) -> list[str]:
-        given = [*self._request.mpiexec_args, *asked.arguments]
+    def beside(self, job: Job) -> Beside:
+        """What was set beforehand, beside what a launch sets."""
+        own = Transport(name="", arguments=self._request.mpiexec_args)
+        setting = (own, self._spoken, job.transport or _NOTHING)
+        given = [name for each in setting for name in spelling.variables(each)]
+        return beside(job.transport, given, self._settings, self._here)
+
+    def _command(self, program: list[str], job: Job, variables: list[str]) -> list[str]:
+        asked, before = job.transport or _NOTHING, self.beside(job)
+        given = [*self._request.mpiexec_args, *before.arguments, *asked.arguments]
         # Launchers refuse to be told twice; the user's word goes.
         extra = [*([] if set(given) & set(self._spoken.arguments[1:2]) else self._spoken.arguments), *given]
+        program = before.keeping(program)
+        variables += [name for name in self._steering(asked) if name not in before.unset]
         if self._request.hosts:
             return self._launcher.across(2, self._request.hosts, program, variables, extra)
         return self._launcher.command(2, program, environment.own_cpus(), environment.own_cores(), extra)

@@ -45,6 +45,9 @@ class Warn(Record):
     text: str
 
 
+HEEDED = "variables"  # the code of the warning of what was set beforehand, and may be the cause of what went wrong
+
+
 class Failure(Record):
     """Why a launch did not complete. `exit` is the design's exit code; `output` the telling lines, if any.
 

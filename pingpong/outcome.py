@@ -32,16 +32,18 @@ def result(session_id: str, path: Path, number: int, ended: launch.Ended) -> tup
 
 
 def explained(
-    failure: Failure | None, ended: launch.Ended, asked: Transport | None, run: Run | None
+    failure: Failure | None, ended: launch.Ended, asked: Transport | None, run: Run | None, before: str | None
 ) -> Failure | None:
     """The failure of a launch in a rank's own words, if it had some, and with what to do about it.
 
-    The latter where the output tells why it could not begin.
+    Its output may tell why it could not begin; `before` names what was set beforehand and may be the cause.
     """
     if failure and failure.reason.startswith(_ENDED):
         failure.reason = next(iter(_own(failure.output)), failure.reason)
-    if failure and failure.exit != USAGE and not ended.signal and not (run and run.points):
-        failure.hint = hints.hint("\n".join(launch.telling(ended.output, 60, 60)), asked)
+    if failure and failure.exit != USAGE and not ended.signal:
+        output = "\n".join(launch.telling(ended.output, 60, 60))
+        found = None if run and run.points else hints.hint(output, asked)
+        failure.hint = "; ".join(filter(None, (found, before))) or None
     return failure
 
 

@@ -4,14 +4,14 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from msgspec import structs
 
 from pingpong import __version__, store
-from pingpong.model import DEFINITIONS, SCHEMA, Failure, Point, Run, Said, Session, Visit
+from pingpong.model import DEFINITIONS, SCHEMA, Failure, Point, Run, Said, Session, Visit, Warn
 from pingpong.request import Job, Request
 from pingpong.say import say
 from pingpong.units import printable
@@ -182,14 +182,21 @@ def begin(path: Path, request: Request) -> None:
         journal.close()
 
 
-def settle(path: Path, request: Request, job: Job, failure: Failure | None, said: list[Said]) -> None:
+def settle(
+    path: Path,
+    request: Request,
+    job: Job,
+    failure: Failure | None,
+    said: list[Said],
+    warnings: Sequence[Warn] = (),
+) -> None:
     """After a launch: see that the journal has a run of it with an end, and what MPI said of the wire."""
     with contextlib.suppress(OSError, store.FormatError):
         journal = store.Journal(path, again=True)
         run = next((run for run in store.load(path).runs if run.launch == job.number), None)
         if run is None:
             run = Run(launch=job.number, source=f"pingpong {__version__}", status="partial", failure=failure)
-            run.plan, run.transport = request.plan_of(job.number), job.transport
+            run.plan, run.transport, run.warnings = request.plan_of(job.number), job.transport, list(warnings)
             journal.write("run", run)
         elif run.status != "complete":
             journal.write("end", {"status": run.status, "failure": store.to_builtins(failure)})

@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from msgspec import structs
 
 from pingpong import store
 from pingpong.launchers import places
-from pingpong.model import Plan, Session, Transport
+from pingpong.model import Plan, Session, Transport, Warn
 from pingpong.units import printable
 
 Show = Callable[[Session, bool], None]
@@ -37,10 +37,8 @@ class Request:
     ranks go; none means here. `no_native` is why native loops cannot be, where that is known already: a compiler
     that hung is not asked twice.
 
-    `heeded` are the user's own variables that MPI heeds, as NAME=VALUE.
-
-    `launch` and `transport` are what a rank was launched for; `machine` is the one that launched it. With `bind`
-    it binds itself to a core.
+    `launch` and `transport` are what a rank was launched for, `warnings` what its record says of that from the
+    start; `machine` is the one that launched it. With `bind` it binds itself to a core.
     """
 
     plan: Plan
@@ -60,7 +58,7 @@ class Request:
     machine: str | None = None
     bind: bool = False
     no_native: str | None = None
-    heeded: list[str] = field(default_factory=list)
+    warnings: list[Warn] = field(default_factory=list)
     time_limit: float = math.inf
     mpiexec_args: list[str] = field(default_factory=list)
     quiet: bool = False
@@ -86,12 +84,13 @@ class Request:
             self.plan, seed=seed if launch == 1 else random.Random(f"{seed} {launch}").randrange(2**32)
         )
 
-    def orders(self, job: Job, machine: str | None) -> str:
+    def orders(self, job: Job, machine: str | None, warnings: Sequence[Warn] = ()) -> str:
         """What the ranks of a launch from `machine` are told, as one word of a command line."""
         orders: dict[str, Any] = {"plan": store.to_builtins(self.plan_of(job.number)), "launch": job.number}
         orders["bind"] = bool(self.hosts) and not places(self.mpiexec_args)
         orders["transport"] = store.to_builtins(job.transport) if job.transport else None
-        orders |= {"hosts": self.hosts, "machine": machine, "no_native": self.no_native, "heeded": self.heeded}
+        orders |= {"hosts": self.hosts, "machine": machine, "no_native": self.no_native}
+        orders["warnings"] = [store.to_builtins(each) for each in warnings]
         orders |= {"command": [printable(word) for word in self.command], "id": self.id}
         return store.encode(orders).decode()
 
@@ -101,4 +100,5 @@ def of_orders(text: str, output: Path | None) -> Request:
     orders = msgspec.json.decode(text)
     asked = orders.pop("transport")
     orders["transport"] = store.from_builtins(asked, Transport) if asked else None
+    orders["warnings"] = [store.from_builtins(each, Warn) for each in orders["warnings"]]
     return Request(store.from_builtins(orders.pop("plan"), Plan), output, show=None, quiet=True, **orders)

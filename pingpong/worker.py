@@ -27,7 +27,7 @@ from pingpong.evidence.meter import Elsewhere, Meter
 from pingpong.exits import FAILED, SIGNALLED, TIMED_OUT, USAGE, complaints, exit_code
 from pingpong.guard import Guard
 from pingpong.measure.schedule import Schedule
-from pingpong.model import Connection, Failure, Point, Rank, Session, Warn, Watched
+from pingpong.model import Connection, Failure, Point, Rank, Session, Watched
 from pingpong.request import Request
 from pingpong.say import say
 from pingpong.watchdog import Watchdog
@@ -225,10 +225,7 @@ class _Rank:
         launcher = self._start.launcher if self._start else None
         run = head.describe(self._plan, self._request.launch, launcher, hosts, connection, self._absent)
         run.transport, run.evidence = self._request.transport, self._watched
-        if heeded := self._request.heeded:
-            run.warnings.append(
-                Warn(code="variables", text=f"set beforehand, and heeded by MPI: {' '.join(heeded)}")
-            )
+        run.warnings += self._request.warnings
         session = recorder.new_session(run, self._request)
         try:
             path, lines = self._journal()

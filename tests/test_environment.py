@@ -69,10 +69,13 @@ def test_variables_are_chosen_by_prefix_and_launchers_noise_is_left_out():
         "OMPI_MCA_orte_hnp_uri": "tcp://10.0.0.1:2",
         "I_MPI_HYDRA_UUID": "1",
         "OMPI_MCA_initial_wdir": "/home/somebody",
+        "OMPI_MCA_mca_base_env_list": "PASSWORD=x",
+        "MPI_UCX_TLS": "tcp",
         "AWS_SECRET": "x",
     }
     assert set(environment.software_facts(env)["variables"]) == {
-        "UCX_TLS", "OMPI_MCA_pml", "FI_PROVIDER", "MPIR_CVAR_NOLOCAL", "I_MPI_FABRICS", "PSM2_DEVICES"
+        "UCX_TLS", "MPI_UCX_TLS", "OMPI_MCA_pml", "FI_PROVIDER", "MPIR_CVAR_NOLOCAL", "I_MPI_FABRICS",
+        "PSM2_DEVICES",
     }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from pingpong import relay, store
-from pingpong.model import Run, Session, Visit
+from pingpong.model import Run, Session, Visit, Warn
 from pingpong.request import Job, Request, of_orders
 
 from .builders import plan, point
@@ -97,9 +97,10 @@ def test_an_end_in_the_middle_of_a_sending_leaves_what_can_be_read(tmp_path, mon
 
 def test_names_that_are_not_utf_8_reach_the_ranks_and_the_file(tmp_path):
     request = Request(plan(), None, ["pingpong", "run", "-o", "caf\udce9"], show=None)
-    request.heeded, request.hosts = ["UCX_LOG_FILE=/home/m\udcfcller"], ["n1", "n2"]
-    told = of_orders(request.orders(Job(1, None), None), None)
-    assert told.heeded == ["UCX_LOG_FILE=/home/m\\udcfcller"] and told.bind
+    request.hosts = ["n1", "n2"]
+    heeded = Warn(code="variables", text="UCX_LOG_FILE=/home/m\udcfcller")
+    told = of_orders(request.orders(Job(1, None), None, [heeded]), None)
+    assert told.warnings[0].text == "UCX_LOG_FILE=/home/m\\udcfcller" and told.bind
     path = tmp_path / "r.json"
     runs = [Run(launch=1, source="test", status="partial")]
     store.save(Session(schema=1, id="0" * 32, command=request.command, runs=runs), path)

@@ -6,7 +6,7 @@ import pytest
 
 from pingpong import exits, texts, wires
 from pingpong.controller import _unproved
-from pingpong.model import Failure, Moved, Rank, Session, Source, Transport, Watched
+from pingpong.model import Failure, Moved, Rank, Session, Source, Transport, Warn, Watched
 from pingpong.request import Request
 from tests import builders
 
@@ -81,6 +81,15 @@ def test_the_table_is_the_end_of_the_log_and_fits(session):
     assert "bad, launch 4: mpiexec ended with status 14; name an interface" in notes
     assert "# wire: eth0; tcp@eth0 is confirmed" in text
     assert "# transport tcp@eth0: --mca btl tcp,self" in text
+
+
+def test_what_was_set_beforehand_is_named_where_the_wire_is_not_confirmed(session):
+    for run in session.runs:
+        run.warnings = [Warn(code="variables", text="set beforehand, and heeded by MPI: UCX_IB_SL=3")]
+    text = texts.text(session, texts.Options())
+    notes = " ".join(text[text.index("\nTransports\n") :].split())
+    assert notes.count("fell: set beforehand, and heeded by MPI: UCX_IB_SL=3; try without") == 1
+    assert "tcp@ib0: set beforehand" not in notes
 
 
 def test_the_same_in_markdown_and_json(session):

@@ -5,7 +5,7 @@ from typing import Any
 
 from pingpong import wires
 from pingpong.evidence.case import MEMORY
-from pingpong.model import Session
+from pingpong.model import HEEDED, Session
 from pingpong.texts.tables import Table
 from pingpong.units import MB, micros, significant
 from pingpong.wires import Ratio, Wire
@@ -56,6 +56,9 @@ def _notes(wire: Wire) -> list[str]:
     if finding and (finding.reason or len(finding.observed) > SHORT):
         parts = [part for part in (finding.observed, finding.reason) if part]
         notes.append(f"{name}: {': '.join(parts)}")
+    if finding and finding.verdict in ("contradicted", "unverifiable"):
+        heeded = (warn.text for run in wire.runs for warn in run.warnings if warn.code == HEEDED)
+        notes += [f"{name}: {text}; try without" for text in dict.fromkeys(heeded)]
     for run, failure in wire.failures:
         hint = f"; {failure.hint}" if failure.hint else ""
         notes.append(f"{name}, launch {run.launch}: {failure.reason}{hint}")

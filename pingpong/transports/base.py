@@ -8,6 +8,9 @@ from pathlib import Path
 from pingpong.model import Transport
 from pingpong.transports.installed import Installed, of
 
+MCA = "OMPI_MCA_"  # before the name of a parameter of Open MPI, it is a variable
+_NONE = r"(?!)"  # matches no name
+
 
 class TransportError(ValueError):
     """A transport that cannot be asked for; the message is one sentence for the user."""
@@ -57,6 +60,18 @@ class Flags:
     carrier: str | None
     arguments: list[str] = field(default_factory=list)
     environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Concern:
+    """What variables are to a transport, by patterns of their whole names.
+
+    Those that it `chooses` itself (components, providers, devices, interfaces) must not be chosen otherwise; those
+    `aside` do not touch its messages.
+    """
+
+    chooses: str = _NONE
+    aside: str = _NONE
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,10 @@ from typing import Any
 _LIMIT = 20.0  # seconds
 _PROBE = Path(__file__).with_name("probe.py")
 # A choice that the user made would hide what else there is.
-_CHOICES = ("OMPI_MCA_", "FI_PROVIDER", "FI_LOG_", "UCX_", "I_MPI_DEBUG", "MPIR_CVAR_DEBUG")
+_CHOICES = (
+    "OMPI_MCA_", "FI_PROVIDER", "FI_LOG_", "UCX_", "MPI_UCX_", "I_MPI_DEBUG", "I_MPI_OFI_PROVIDER",
+    "MPIR_CVAR_DEBUG",
+)  # fmt: skip
 _FI_PATH = "FI_PROVIDER_PATH"
 
 

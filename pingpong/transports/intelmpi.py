@@ -6,8 +6,19 @@ memory; between hosts I_MPI_FABRICS=shm is silently something else, so that is r
 
 from collections.abc import Callable
 
-from pingpong.transports import needs, ofi, ucx
-from pingpong.transports.base import Asked, Flags, Here, TransportError, Way, absent
+from pingpong.model import Transport
+from pingpong.transports import mpich, needs, ofi, ucx
+from pingpong.transports.base import Asked, Concern, Flags, Here, TransportError, Way, absent
+
+# Variables that choose; it has those of MPICH, too.
+_CHOOSES = rf"I_MPI_(?:FABRICS|FABRICS_LIST|DEVICE|OFI_PROVIDER|SHM|SHM_CMA|MULTIRAIL|TCP_NETMASK)|{mpich.CHOOSES}"
+
+
+def concern(transport: Transport) -> Concern:
+    """What variables are to a transport of `WAYS`."""
+    chooses = rf"{_CHOOSES}|{ucx.CHOOSES}|{ofi.CHOOSES}"
+    provider = transport.environment.get("I_MPI_OFI_PROVIDER", "mlx")
+    return Concern(chooses) if provider == "mlx" else Concern(chooses, ucx.ALL)
 
 
 def _default(_asked: Asked, _here: Here) -> Flags:

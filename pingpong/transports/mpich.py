@@ -7,8 +7,24 @@ needs MPIR_CVAR_NOLOCAL=1.
 import re
 from collections.abc import Callable
 
+from pingpong.model import Transport
 from pingpong.transports import needs, ofi, ucx
-from pingpong.transports.base import Asked, Flags, Here, TransportError, Way, absent
+from pingpong.transports.base import Asked, Concern, Flags, Here, TransportError, Way, absent
+
+# Variables that choose. Each has three names.
+CHOOSES = (
+    r"(?:MPIR_CVAR|MPIR_PARAM|MPICH)_(?:NOLOCAL|CH4_NETMOD|CH4_SHM|CH4_(?:CMA|XPMEM)_ENABLE|NUM_CLIQUES"
+    r"|CLIQUES_BY_BLOCK|EVEN_ODD_CLIQUES|ODD_EVEN_CLIQUES|OFI_USE_PROVIDER|CH4_OFI_(?:PREF_NIC|MAX_NICS))"
+    r"|MPICH_OFI_NIC_(?:POLICY|MAPPING)"
+)
+
+
+def concern(transport: Transport) -> Concern:
+    """What variables are to a transport of `WAYS`. Shared memory or not, MPICH starts a netmod."""
+    netmod = transport.environment.get("MPIR_CVAR_CH4_NETMOD")
+    chooses = rf"{CHOOSES}|{ucx.CHOOSES}|{ofi.CHOOSES}"
+    aside = {"ucx": ofi.ALL, "ofi": ucx.ALL}
+    return Concern(chooses, aside[netmod]) if netmod else Concern(chooses)
 
 
 def netmods(library: str) -> list[str]:

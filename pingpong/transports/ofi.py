@@ -8,6 +8,12 @@ from pingpong.transports import needs
 from pingpong.transports.base import Asked, Here, TransportError
 
 DETAIL, DEVICE = "PROVIDER", "DOMAIN"
+# Variables that choose, and all of them: libfabric's, and those of the libraries below its providers.
+CHOOSES = (
+    r"FI_PROVIDER|FI_[A-Z0-9]+_(?:IFACE|DEVICE_NAME)|FI_(?:LNX|LINKX)_PROV_LINKS|FI_OPX_HFI_SELECT"
+    r"|FI_EFA_ENABLE_SHM_TRANSFER|PSM[23]?_DEVICES|PSM3_(?:NIC|HAL|MULTIRAIL)"
+)
+ALL = r"(?:FI|PSM[23]?)_\w+"
 # Those that are there whatever the machine is: no fabric, and nobody means them by "ofi".
 ANYWHERE = frozenset({"tcp", "sockets", "udp", "net", "shm", "sm2", "lnx"})
 _LAYERS = ("ofi_", "off_")  # no way to anywhere by themselves

@@ -6,11 +6,34 @@ and `mtl` is looked at at all, so it is always given.
 
 from collections.abc import Callable
 
+from pingpong.model import Transport
 from pingpong.transports import needs, ofi, ucx
-from pingpong.transports.base import Asked, Flags, Here, TransportError, Way
+from pingpong.transports.base import MCA, Asked, Concern, Flags, Here, TransportError, Way
 
 _UCX = "--mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any"  # by default: InfiniBand by Mellanox only
 _CM = "--mca pml cm --mca mtl"
+
+# By pml the parameters that choose among its ways, and those of the other pmls' ways.
+_CHOOSES = {
+    "ob1": r"bml|btl|btl_base_(?:in|ex)clude|btl_\w+_if_(?:in|ex)clude|btl_openib_allow_ib|smsc"
+    r"|btl_(?:sm|vader)_single_copy_mechanism",
+    "cm": r"mtl|(?:mtl|opal_common)_ofi_provider_(?:in|ex)clude",
+    "ucx": r"(?:pml|opal_common)_ucx_(?:tls|devices)",
+}
+_ASIDE = {
+    "ob1": rf"{MCA}(?:mtl|pml_cm|pml_ucx|opal_common_ofi|opal_common_ucx|osc|io)\w*|{ucx.ALL}|{ofi.ALL}",
+    "cm": rf"{MCA}(?:bml|btl|smsc|pml_ob1|pml_ucx|opal_common_ucx|osc|io)\w*|{ucx.ALL}",
+    "ucx": rf"{MCA}(?:bml|btl|smsc|mtl|pml_ob1|pml_cm|opal_common_ofi|osc|io)\w*|{ofi.ALL}",
+}
+_BELOW = {"cm": ofi.CHOOSES, "ucx": ucx.CHOOSES}
+
+
+def concern(transport: Transport) -> Concern:
+    """What variables are to a transport of `WAYS`."""
+    words = transport.arguments
+    pml = words[words.index("pml") + 1]
+    chooses = rf"{MCA}(?:pml|{_CHOOSES[pml]})"
+    return Concern(f"{chooses}|{_BELOW[pml]}" if pml in _BELOW else chooses, _ASIDE[pml])
 
 
 def _default(_asked: Asked, _here: Here) -> Flags:

@@ -7,11 +7,10 @@ be listed (parameters of the runtime, of components that are not built in), and 
 from collections.abc import Iterable, Iterator
 
 from pingpong.model import Transport
-from pingpong.transports.base import Here, TransportError
+from pingpong.transports.base import MCA, Here, TransportError
 from pingpong.transports.ofi import PROVIDERS
 
 _OPTIONS = ("mca", "gmca", "omca")  # --prtemca and --pmixmca are the runtime's own
-_VARIABLE = "OMPI_MCA_"
 # Frameworks of PRRTE and PMIx (and of ORTE, whose names Open MPI 5 translates): ompi_info does not list them.
 _RUNTIME = frozenset(
     ("errmgr", "ess", "filem", "grpcomm", "iof", "odls", "oob", "orte", "plm", "prte", "prtebacktrace", "prtedl",
@@ -40,14 +39,31 @@ def check(transport: Transport, here: Here) -> None:
         _variable(name, here)
 
 
+def slip(variable: str, here: Here) -> str | None:
+    """What is wrong with the name of a variable, if it is a slip."""
+    try:
+        if not variable.startswith(MCA):
+            _variable(variable, here)
+        elif here.mpi == "Open MPI":
+            _parameter(variable.removeprefix(MCA), here)
+    except TransportError as error:
+        return str(error)
+    return None
+
+
+def variables(transport: Transport) -> set[str]:
+    """The variables that a transport sets or passes on, parameters among them as if they were some."""
+    return {name for name, _ in _settings(transport)} | {f"{MCA}{name}" for name, _ in _parameters(transport)}
+
+
 def _parameters(transport: Transport) -> Iterator[tuple[str, str]]:
     words = transport.arguments
     for option, name, value in zip(words, words[1:], words[2:], strict=False):
         if option.startswith("-") and option.lstrip("-") in _OPTIONS:
             yield name, value
     for name, value in _settings(transport):
-        if name.startswith(_VARIABLE):
-            yield name.removeprefix(_VARIABLE), value
+        if name.startswith(MCA):
+            yield name.removeprefix(MCA), value
 
 
 def _settings(transport: Transport) -> Iterator[tuple[str, str]]:
@@ -65,7 +81,7 @@ def _settings(transport: Transport) -> Iterator[tuple[str, str]]:
 
 
 def _variables(transport: Transport) -> Iterator[str]:
-    return (name for name, _ in _settings(transport) if not name.startswith(_VARIABLE))
+    return (name for name, _ in _settings(transport) if not name.startswith(MCA))
 
 
 def _parameter(name: str, here: Here) -> None:

@@ -7,6 +7,9 @@ from pingpong.transports.base import Asked, Flags, Here, TransportError
 from pingpong.transports.devices import adapters, interfaces
 
 DETAIL, DEVICE = "TLS", "DEVICE"
+# Variables that choose, and all of them. With MPI_ before it Open MPI's UCX believes a name first.
+CHOOSES = r"(?:MPI_)?UCX_(?:TLS|PROTOS|(?:NET|SHM|ACC|SELF)_DEVICES|SOCKADDR_TLS_PRIORITY)"
+ALL = r"(?:MPI_)?UCX_\w+"
 _HCA = ("rc", "rc_v", "rc_x", "rc_verbs", "rc_mlx5", "ud", "ud_v", "ud_x", "ud_verbs", "ud_mlx5",
         "dc", "dc_x", "dc_mlx5", "ib", "gga", "gga_mlx5", "srd")  # fmt: skip
 _SHM = ("shm", "sm", "mm", "posix", "sysv", "cma", "knem", "xpmem")

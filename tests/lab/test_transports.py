@@ -24,8 +24,8 @@ TWO = ["--hosts", "nodeA,nodeB"]
 def run(lab, tmp_path):
     """Run `pingpong run` on nodeA; the finished process and, by name, the transports of its result."""
 
-    def go(*args, output="r.json", cwd=tmp_path):
-        done = lab.run("nodeA", [*PINGPONG, "run", *SHORT, "-o", output, *args], timeout=200, cwd=cwd)
+    def go(*args, output="r.json", cwd=tmp_path, env=None):
+        done = lab.run("nodeA", [*PINGPONG, "run", *SHORT, "-o", output, *args], timeout=200, cwd=cwd, env=env)
         path = lab.path("nodeA", str(cwd)) / output
         found = {w.transport.name: w for w in wires.of_session(store.load(path))} if path.exists() else {}
         return done, found
@@ -53,6 +53,58 @@ def test_both_links_are_confirmed_at_every_size_and_differ_as_they_do(run):
     last = done.stdout[done.stdout.index("\nTransports") :]
     assert "tcp@ib0" in last and "confirmed" in last and max(map(len, last.splitlines())) <= 80
     assert "hosts nodeA and nodeB are one machine" in done.stdout
+
+
+# Variables that choose other ways, as users have them in ~/.bashrc.
+CONTRARY = {
+    "Open MPI": {
+        "OMPI_MCA_btl_tcp_if_exclude": "eth0",
+        "OMPI_MCA_btl": "^tcp",
+        "OMPI_MCA_pml": "ucx",
+        "MPI_UCX_TLS": "posix",
+        "UCX_NET_DEVICES": "eth0",
+        "FI_PROVIDER": "udp",
+    },
+    "MPICH": {"UCX_PROTOS": "^tcp", "UCX_NET_DEVICES": "eth0", "MPICH_CH4_NETMOD": "ofi", "FI_TCP_IFACE": "eth0"},
+    "Intel MPI": {"I_MPI_FABRICS": "shm", "I_MPI_OFI_PROVIDER": "psm2", "FI_TCP_IFACE": "eth0"},
+}
+BY_NAME = {
+    "Open MPI": ["tcp@ib0", "ucx:tcp@ib0", "ofi:tcp@ib0"],
+    "MPICH": ["tcp@ib0", "ofi:tcp@ib0"],
+    "Intel MPI": ["tcp@ib0"],
+}
+
+
+def test_variables_and_files_that_exist_already_do_not_change_a_transport_by_name(run, mpi_name, tmp_path):
+    """Open MPI's file excludes what tcp@ib0 asks for, and chooses a provider that ofi:tcp@ib0 does not ask for."""
+    (tmp_path / ".openmpi").mkdir()
+    file = tmp_path / ".openmpi/mca-params.conf"
+    file.write_text("btl_tcp_if_exclude = ib0\nmtl_ofi_provider_exclude = tcp\nbtl_tcp_eager_limit = 60000\n")
+    asked = [word for name in BY_NAME[mpi_name] for word in ("-t", name)]
+    env = CONTRARY[mpi_name] | {"HOME": str(tmp_path)}
+    done, found = run(*TWO, *asked, "-m", "8,1M", "-x", "2", "--loop", "mpi4py", "--require", "confirmed", env=env)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert {name: wire.finding.observed for name, wire in found.items()} == dict.fromkeys(BY_NAME[mpi_name], "ib0")
+    if mpi_name == "Open MPI":
+        assert "left out for tcp@ib0: OMPI_MCA_btl_tcp_if_exclude=eth0; btl_tcp_if_exclude=ib0 in" in done.stdout
+        assert f"heeded by MPI: btl_tcp_eager_limit=60000 in {file}" in done.stdout
+
+
+STANDS_IN_THE_WAY = {
+    "Open MPI": "OMPI_MCA_btl_tcp_disable_family=4",
+    "MPICH": "UCX_TCP_AF_PRIO=inet6",
+}
+
+
+def test_a_variable_that_stays_is_named_where_the_launch_fails(run, mpi_name):
+    if mpi_name not in STANDS_IN_THE_WAY:
+        pytest.skip("none is known that makes Intel MPI fail")
+    name, _, value = STANDS_IN_THE_WAY[mpi_name].partition("=")
+    done, found = run(*TWO, "-t", "tcp@ib0", "-m", "8", env={name: value})
+    assert done.returncode == 1
+    ((_, failure),) = found["tcp@ib0"].failures
+    assert f"heeded by MPI: {name}={value}; try without" in failure.hint
+    assert failure.hint in " ".join(done.stdout[done.stdout.index("\nTransports") :].split())
 
 
 def test_what_mpi_chooses_is_observed_size_by_size(run, mpi_name):
@@ -175,11 +227,13 @@ def test_results_come_back_from_hosts_that_share_no_files(lab, run, tmp_path):
     lab.path("nodeA", "/var/tmp/r.json").unlink()
 
 
-def test_the_command_line_of_a_dry_run_works_when_typed(lab, tmp_path):
+def test_the_command_line_of_a_dry_run_works_when_typed(lab, mpi_name, tmp_path):
+    """Also where variables are set that the transport leaves out."""
     args = [*PINGPONG, "run", *TWO, "-t", "tcp@ib0", "-k", "blocking", "-m", "8", "-n", "60", "--dry-run"]
-    line = lab.run("nodeA", args, cwd=tmp_path).stdout
+    env = CONTRARY[mpi_name]
+    line = lab.run("nodeA", args, cwd=tmp_path, env=env).stdout
     assert shlex.split(line).count("-m") == 2 and not list(tmp_path.iterdir())
-    done = lab.run("nodeA", ["sh", "-c", line], cwd=tmp_path)
+    done = lab.run("nodeA", ["sh", "-c", line], cwd=tmp_path, env=env)
     assert done.returncode == 0, done.stderr
     assert "rank 1 on host nodeB" in done.stdout and "# wire: ib0" in done.stdout
 
