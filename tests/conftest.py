@@ -15,6 +15,9 @@ import pytest
 
 from pingpong import environment, launch, launchers
 
+os.environ.setdefault(
+    "OMPI_MCA_mca_base_param_files", str(Path(__file__).parent / "programs/openmpi-mca-params.conf")
+)
 START = launchers.started_by(os.environ)
 REPORTS = "PINGPONG_TEST_REPORTS"
 TIME_LIMIT = 240.0
