@@ -282,6 +282,71 @@ def test_two_ranks_on_one_core(tmp_path):
     assert doctor(tmp_path).of("share one core") is None
 
 
+class Group:
+    """A control group of the test's own, in whichever version has the controller; raises OSError."""
+
+    def __init__(self, root=Path("/sys/fs/cgroup")):
+        tops = [top for top in (root / "cpu", root, root / "unified") if (top / "cgroup.procs").exists()]
+        for top in tops:
+            self.folder = top / f"pingpong-test-{os.getpid()}"
+            self.folder.mkdir()
+            self._limit = next((f for f in map(self.folder.joinpath, ("cpu.max", QUOTA)) if f.exists()), None)
+            if self._limit:
+                return
+            self.folder.rmdir()
+        raise OSError("no control group has the cpu controller")
+
+    def allow(self, cpus):
+        quota, both = int(100_000 * cpus), self._limit.name == "cpu.max"
+        self._limit.write_text(f"{quota} 100000" if both else str(quota))
+
+    @property
+    def enter(self):
+        return ["sh", "-ec", f'echo $$ > {self.folder}/cgroup.procs\nexec "$@"', "sh"]
+
+
+QUOTA = "cpu.cfs_quota_us"  # of version 1; its period is 100 ms
+
+
+@pytest.fixture
+def group():
+    try:
+        made = Group()
+    except OSError as error:
+        could = os.geteuid() == 0 and os.access("/sys/fs/cgroup", os.W_OK)
+        tell = pytest.fail if could and os.environ.get("PINGPONG_LAB") == "required" else pytest.skip
+        tell(f"no control group can be made: {error}")
+    yield made
+    made.folder.rmdir()
+
+
+def test_two_ranks_on_the_time_of_one_cpu(tmp_path, group):
+    """As docker --cpus=1 gives it: there may be many CPUs, and both ranks are stopped for half of each 100 ms."""
+    group.allow(1)
+    level, advice = doctor(tmp_path, under=group.enter).of("2 ranks on host", "a quota allows the time of 1 CPU:")
+    assert level == "note" and "docker --cpus=3" in advice
+    group.allow(3)
+    assert doctor(tmp_path, under=group.enter).of("quota") is None
+
+
+def with_governor(folder, name):
+    """The programs that start the doctor where each CPU has this governor, as on machines with cpufreq."""
+    real, tree = Path("/sys/devices/system/cpu"), folder / "cpu"
+    if not tree.exists():
+        subprocess.run(["cp", "-r", real, tree], capture_output=True, check=False)  # some files cannot be read
+    written(tree, {f"{cpu.name}/cpufreq/scaling_governor": name for cpu in real.glob("cpu[0-9]*")})
+    return namespace(f"mount --bind {tree} {real}")
+
+
+def test_a_governor_that_changes_the_clock_rate(tmp_path):
+    """The advice is what cpupower does: it writes the name into a file of each CPU."""
+    level, advice = doctor(tmp_path, under=with_governor(tmp_path, "powersave")).of(
+        "the CPU governor", "is powersave"
+    )
+    assert level == "note" and advice == "cpupower frequency-set -g performance"
+    assert doctor(tmp_path, under=with_governor(tmp_path, "performance")).of("the CPU governor") is None
+
+
 def test_native_loops_that_cannot_be_compiled_or_kept(tmp_path):
     hide = """
 from importlib import metadata

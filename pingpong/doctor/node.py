@@ -75,6 +75,7 @@ def copies(launch: Launch) -> list[Finding]:
 
 _CPU_ADVICE = {
     "oversubscribed": "ask for a CPU for each rank (cpuset, --cpus-per-task), or give the job two hosts",
+    "quota": "allow a CPU for each rank and one for their launcher: docker --cpus=3, systemd's CPUQuota=300%",
     "shared-core": "give the job a core for each rank (taskset, --cpus-per-task), and bind them: --bind-to core",
     "unbound": "bind them: --bind-to core (Open MPI), -bind-to core (MPICH), I_MPI_PIN=1 (Intel MPI)",
     "governor": "cpupower frequency-set -g performance",
@@ -84,8 +85,7 @@ _CPU_ADVICE = {
 def cpus(launch: Launch) -> list[Finding]:
     """Places of the ranks, as a result would have them."""
     ranks = [survey.rank for survey in launch.surveys]
-    environment = {"hosts": {s.rank.host: s.facts for s in launch.surveys}}
-    return [Finding("note", warn.text, _CPU_ADVICE[warn.code]) for warn in placement.warnings(ranks, environment)]
+    return [Finding("note", warn.text, _CPU_ADVICE[warn.code]) for warn in placement.warnings(ranks)]
 
 
 def native_loops(missing: str | None, no_cache: bool) -> Finding:
