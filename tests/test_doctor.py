@@ -248,6 +248,35 @@ def test_a_temporary_folder_that_is_full(tmp_path):
     assert doctor(tmp_path, under=full, TMPDIR=f"{tmp_path}/roomy").of("does not take") is None
 
 
+READ_ONLY = "mount --bind {0} {0}; mount -o remount,ro,bind {0}"
+
+
+def test_a_tmpdir_that_cannot_be_used(tmp_path):
+    """Without a word something else would be used: nothing fails of it."""
+    missing = tmp_path / "missing"
+    found = doctor(tmp_path, TMPDIR=str(missing)).of(
+        f"TMPDIR is {missing}", "No such file or directory", "instead"
+    )
+    assert found == ("note", f"make {missing} a folder in which you can write, or set TMPDIR to one")
+    missing.mkdir()
+    said = doctor(tmp_path, TMPDIR=str(missing))
+    assert said.of("TMPDIR") is None and said.status == 0
+
+
+def test_no_temporary_folder_at_all(tmp_path):
+    """As in a container whose files are read-only, away from the folders that are mounted into it."""
+    room = tmp_path / "room"
+    room.mkdir()
+    folders = "\n".join(
+        READ_ONLY.format(folder) for folder in ("/tmp", "/var/tmp", "/usr/tmp") if Path(folder).exists()
+    )
+    closed = namespace(f"{folders}\nmount -t tmpfs room {room}; cd /sys")
+    level, advice = doctor(tmp_path, under=closed).of("no temporary folder takes a file: /tmp, /var/tmp")
+    assert (level, advice) == ("PROBLEM", "set TMPDIR to a folder that is yours and has room")
+    said = doctor(tmp_path, under=closed, TMPDIR=str(room))
+    assert said.of("temporary folder takes") is None and said.of("messages went both ways"), said.text
+
+
 # CPUs and memory
 
 ARCHITECTURES = {"x86_64": (0xC000003E, 310), "aarch64": (0xC00000B7, 270)}  # and the call's number

@@ -1,5 +1,7 @@
 """What surveys say about folders, memory and CPUs of each host. Pure functions, one a check."""
 
+from pathlib import Path
+
 from pingpong import placement
 from pingpong.doctor.facts import Finding, Folder, Launch
 
@@ -10,6 +12,18 @@ def output_folder(folder: Folder) -> Finding:
         what = f"the result cannot be written in {folder.path}: {folder.trouble}"
         return Finding("problem", what, "make room there, or go to a folder that is yours and has room")
     return Finding("ok", f"results can be written in {folder.path}")
+
+
+def temporary(asked: str | None, trouble: str | None, used: Path | None) -> list[Finding]:
+    """The folder for temporary files here: TMPDIR as `asked`, why it takes nothing, and what is `used` instead."""
+    advice = f"make {asked} a folder in which you can write, or set TMPDIR to one"
+    if not used:
+        what = f"no temporary folder takes a file: {'TMPDIR, ' if asked else ''}/tmp, /var/tmp"
+        return [Finding("problem", what, advice if asked else "set TMPDIR to a folder that is yours and has room")]
+    if asked and trouble:
+        what = f"TMPDIR is {asked}, which takes no file ({trouble}): {used} is used instead"
+        return [Finding("note", what, advice)]
+    return []
 
 
 def root() -> Finding:

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pingpong import environment, launch, launchers
+from pingpong import environment, launch, launchers, temporary
 from pingpong.doctor import facts, findings, lines, meeting, node, survey
 from pingpong.doctor.facts import Finding, Launch
 from pingpong.exits import FAILED, SIGNALLED, USAGE
@@ -19,7 +19,6 @@ from pingpong.hosts import HostsError, allocated
 from pingpong.launches import travelling
 from pingpong.native import cache, programs
 from pingpong.say import quote, say, show
-from pingpong.temporary import TOKEN
 
 LIMIT = launch.Limit(30.0, "it took longer than 30 s")  # more than its ranks take to give up
 
@@ -32,6 +31,10 @@ def main(hosts: Sequence[str], mpiexec_args: Sequence[str], verbose: bool) -> in
         say(str(error))
         return USAGE
     found = [node.output_folder(survey.room(Path.cwd(), facts.OUTPUT))]
+    asked = os.environ.get("TMPDIR")
+    found += node.temporary(asked, asked and survey.room(Path(asked), 1).trouble, temporary.usable())
+    if not temporary.usable():
+        return _report(found, hosts)  # a launch keeps there what it prints
     mpi = environment.probe_mpi()
     if "error" in mpi:
         return _report([*found, meeting.no_library(mpi["error"])], hosts)
@@ -77,7 +80,7 @@ def _start(
     program = [sys.executable, "-m", "pingpong", "doctor", "--worker", str(folder)]
     if started.hosts:
         bind = [] if launchers.places(extra) else ["--bind"]
-        command = launcher.across(2, started.hosts, [*program, *bind], [TOKEN, *travelling(env)], extra)
+        command = launcher.across(2, started.hosts, [*program, *bind], [temporary.TOKEN, *travelling(env)], extra)
     else:
         command = launcher.command(2, program, environment.own_cpus(), environment.own_cores(), extra)
     if verbose:
