@@ -539,6 +539,11 @@ def launched(**more):
         ("bash: /usr/bin/hydra_pmi_proxy: No such file or directory", "host n2 has no MPI", "install"),
         ("[proxy:0@n2] HYDU_create_process: execvp error on file /opt/v/bin/python", "no pingpong", "install"),
         ("/opt/v/bin/python: No module named pingpong", "host n2 has no pingpong", "install"),
+        (
+            "PRTE detected a mismatch in versions between two processes.  This",
+            "another version of MPI",
+            "same MPI",
+        ),
         ("There are not enough slots available in the system", "no room for two ranks", ":OVERSUBSCRIBE"),
         ("Segmentation fault", "no rank started on host n2: mpiexec ended with 1", "ssh n2 true"),
     ],

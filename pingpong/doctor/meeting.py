@@ -128,6 +128,8 @@ _REASONS = (
      "host {0} has no MPI where this host has it", "install the same MPI there at the same place"),
     (r"No module named '?pingpong|execvp|[Cc]ould not find (?:an )?executable|python\S*: .*(?:not found|No such)",
      "host {0} has no pingpong where this host has it", "install the same environment there at the same place"),
+    (r"detected a mismatch in versions",
+     "host {0} has another version of MPI than this host", "install the same MPI there at the same place"),
     (r"Unable to run bstrap_proxy",
      "ssh does not start anything on host {0}", "check with ssh {0} true: it must neither fail nor ask anything"),
     (r"unable to connect (?:from|to)|unable to complete a TCP connection|No route to host|communication with",

@@ -34,6 +34,15 @@ def doctor(lab):
     return ask
 
 
+@pytest.fixture
+def impatient(tmp_path):
+    """A PYTHONPATH with which ranks give up after a third of the time: for what Open MPI waits for in vain."""
+    folder = tmp_path / "impatient"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text("from pingpong.doctor import rank\nrank.LIMIT = 4.0\n")
+    return {"PYTHONPATH": f"{PACKAGE.parent}:{folder}"}
+
+
 def do(lab, host, line):
     done = lab.run(host, ["sh", "-ec", line])
     assert done.returncode == 0, done.stderr
@@ -71,10 +80,61 @@ def test_an_address_in_another_network(doctor, lab):
     try:
         said = doctor()
         level, advice = said.of("ib0: 10.77.2.1/24 on host nodeA and 10.99.2.2/24 on host nodeB are two networks")
-        assert level == level_of(said) and advice == "give ib0 on nodeB an address in 10.77.2.0/24"
+        assert level == level_of(said)
+        assert advice == "give ib0 on nodeB an address in 10.77.2.0/24, if a switch joins them"
     finally:
         do(lab, "nodeB", "ip address del 10.99.2.2/24 dev ib0; ip address add 10.77.2.2/24 dev ib0")
     assert doctor().of("two networks") is None
+
+
+# What gives ib0 of nodeB another name and an address in another network, and takes that back
+ROUTED = """ip link set ib0 down; ip address del 10.77.2.2/24 dev ib0; ip link set ib0 name ib1
+ip address add 10.99.2.2/24 dev ib1; ip link set ib1 up; ip route add 10.77.2.0/24 dev ib1"""
+UNROUTED = """ip link set ib1 down; ip address del 10.99.2.2/24 dev ib1; ip link set ib1 name ib0
+ip address add 10.77.2.2/24 dev ib0; ip link set ib0 up"""
+
+
+def test_hosts_without_a_network_in_common(doctor, lab, mpi_name):
+    """Routes stand in for a router: messages may pass."""
+    if mpi_name == "Open MPI":
+        chosen = {"OMPI_MCA_btl_tcp_if_include": "10.77.2.0/24,10.99.2.0/24"}
+    else:
+        chosen = {"UCX_NET_DEVICES": "ib0,ib1", "FI_TCP_IFACE": "ib0,ib1"}
+    do(lab, "nodeB", ROUTED)
+    do(lab, "nodeA", "ip route add 10.99.2.0/24 dev ib0")
+    try:
+        said = doctor(**chosen)
+        level, advice = said.of("no interface of one host is in a network of the other")
+        assert level == level_of(said)
+        assert advice == "give two interfaces that a switch joins addresses in one network"
+    finally:
+        do(lab, "nodeB", UNROUTED)
+        do(lab, "nodeA", "ip route del 10.99.2.0/24 dev ib0")
+    said = doctor(**chosen)
+    assert said.status == 0 and said.of("both hosts are in one network by ib0"), said.text
+
+
+# Before nodeB a switch, which has nodeA's cable in one port and that of nodeB's ib0 in another one, which is off
+SWITCHED = """ip link set ib0 down; ip address del 10.77.2.2/24 dev ib0; ip link set ib0 name cable
+ip link add ib0 mtu 65520 type veth peer name port mtu 65520; ip link add switch type bridge
+for port in cable port; do ip link set $port master switch; done
+ip address add 10.77.2.2/24 dev ib0; for part in cable switch ib0; do ip link set $part up; done"""
+UNSWITCHED = """ip link del switch; ip link del ib0; ip link set cable down; ip link set cable name ib0
+ip address add 10.77.2.2/24 dev ib0; ip link set ib0 up"""
+
+
+def test_an_interface_that_is_on_and_has_no_link(doctor, lab, impatient):
+    do(lab, "nodeB", SWITCHED)
+    try:
+        said = doctor(**impatient)
+        level, advice = said.of("ib0 is on and has no link on host nodeB")
+        assert level == level_of(said)
+        assert advice == "on nodeB: plug in the cable, or look at its switch port"
+        do(lab, "nodeB", "ip link set port up")
+        said = doctor()
+        assert said.of("no link") is None and said.of("one network by eth0, ib0"), said.text
+    finally:
+        do(lab, "nodeB", UNSWITCHED)
 
 
 def test_an_address_that_is_missing(doctor, lab):
@@ -156,6 +216,35 @@ def test_no_pingpong_on_the_other_host(doctor, lab):
     finally:
         do(lab, "nodeB", "\n".join(f"umount {place}" for place in places))
     assert doctor().status == 0
+
+
+VENDOR = """
+import sys
+if "--worker" in sys.orig_argv:
+    import mpi4py
+    mpi4py.rc.initialize = False
+    from mpi4py import MPI
+    name, version = MPI.get_vendor()
+    MPI.get_vendor = lambda: (name, (*version[:-1], version[-1] + 1))
+"""
+
+
+def test_another_mpi_and_another_pingpong_on_the_other_host(doctor, lab, tmp_path):
+    """Of MPI there is one here: on nodeB mpi4py says of it that it is the next release."""
+    other = shutil.copytree(PACKAGE, tmp_path / "pingpong", ignore=shutil.ignore_patterns("__pycache__"))
+    init = other / "__init__.py"
+    init.write_text(init.read_text().replace(f'"{pingpong.__version__}"', '"9.9"'))
+    lab.path("nodeB", "/var/tmp/sitecustomize.py").write_text(VENDOR)
+    do(lab, "nodeB", f"mount --bind {other} {PACKAGE}")
+    try:
+        said = doctor(PYTHONPATH=f"{PACKAGE.parent}:/var/tmp")
+        level, advice = said.of(f"not the same pingpong: {pingpong.__version__} on host nodeA, 9.9 on host nodeB")
+        assert (level, advice) == (level_of(said), "install the same one on both hosts")
+        assert said.of("not the same MPI") == (level, advice)
+    finally:
+        do(lab, "nodeB", f"umount {PACKAGE}; rm /var/tmp/sitecustomize.py")
+    said = doctor(PYTHONPATH=f"{PACKAGE.parent}:/var/tmp")
+    assert said.status == 0 and said.of("not the same") is None
 
 
 def test_no_mpi4py_on_the_other_host(doctor, lab):
