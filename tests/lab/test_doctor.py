@@ -263,18 +263,96 @@ def test_no_mpi4py_on_the_other_host(doctor, lab):
     assert doctor().status == 0
 
 
+def test_no_mpi_on_the_other_host(doctor, lab, launcher):
+    folder = launcher.path.parent
+    if folder == Path("/usr/bin"):
+        pytest.skip("the launcher lies among the system's programs")
+    do(lab, "nodeB", f"mount -t tmpfs empty {folder}")
+    try:
+        level, advice = doctor().of("host nodeB has no MPI where this host has it")
+        assert (level, advice) == ("PROBLEM", "install the same MPI there at the same place")
+    finally:
+        do(lab, "nodeB", f"umount {folder}")
+    assert doctor().status == 0
+
+
+# How launchers and MPIs are told of an interface
+LAUNCHERS = ("PRTE_MCA_prte_if_include", "OMPI_MCA_oob_tcp_if_include", "HYDRA_IFACE", "I_MPI_HYDRA_IFACE")
+MPIS = ("OMPI_MCA_btl_tcp_if_include", "UCX_NET_DEVICES", "FI_TCP_IFACE")
+
+
+def test_a_host_that_cannot_connect_back(doctor, lab):
+    """A firewall on the way from nodeB, which is opened, or which another interface leads around."""
+    do(lab, "nodeB", "ip route add prohibit 10.77.1.1")
+    try:
+        level, advice = doctor().of("host nodeB cannot connect back to this host")
+        assert level == "PROBLEM" and advice.startswith("open the firewall, or name the launcher's interface: ")
+        assert any(name in advice for name in LAUNCHERS)
+        said = doctor(**dict.fromkeys([*LAUNCHERS, *MPIS], "ib0"))
+        assert said.status == 0, said.text
+    finally:
+        do(lab, "nodeB", "ip route del prohibit 10.77.1.1")
+    assert doctor().status == 0
+
+
+def test_an_interface_that_the_launcher_does_not_find(doctor, lab):
+    level, advice = doctor(**dict.fromkeys(LAUNCHERS, "nosuch0")).of("the launcher finds no interface")
+    assert level == "PROBLEM" and advice.startswith("name one that all hosts have, or unset ")
+    assert any(name in advice for name in LAUNCHERS)
+    assert doctor(**dict.fromkeys(LAUNCHERS, "eth0")).status == 0
+
+
+AGENTS = (
+    "PRTE_MCA_plm_ssh_agent",
+    "OMPI_MCA_plm_rsh_agent",
+    "HYDRA_LAUNCHER_EXEC",
+    "I_MPI_HYDRA_BOOTSTRAP_EXEC",
+)
+LAB_RSH = Path(__file__).parents[2] / "scripts" / "lab-rsh"
+UNABLE = "ssh does not start anything on host nodeB"  # Intel MPI keeps ssh's words for itself
+
+
+@pytest.mark.parametrize(
+    ("words", "what", "advice", "cure"),
+    [
+        (
+            "Host key verification failed.",
+            "ssh does not know the key of host nodeB",
+            "run ssh nodeB true once",
+            "ssh",
+        ),
+        (
+            "root@nodeB: Permission denied (publickey,password).",
+            "ssh may not log in to host nodeB without a password",
+            "ssh-copy-id nodeB",
+            "ssh-copy-id",
+        ),
+    ],
+)
+def test_ssh_that_does_not_log_in(doctor, tmp_path, words, what, advice, cure):
+    """No sshd is here: a program in the place of ssh says what ssh does, until `cure` has been run for nodeB."""
+    done, ssh, own = tmp_path / "done", tmp_path / "ssh", tmp_path / "ssh-copy-id"
+    asked = f'[ "$*" = "nodeB true" ] && touch {done} && exit' if cure == "ssh" else ""
+    ssh.write_text(
+        f"#!/bin/sh\n{asked}\n[ -e {done} ] || {{ echo '{words}' >&2; exit 255; }}\nexec {LAB_RSH} \"$@\"\n"
+    )
+    own.write_text(f"#!/bin/sh\ntouch {done}\n")
+    for program in (ssh, own):
+        program.chmod(0o755)
+    given = dict.fromkeys(AGENTS, str(ssh))
+    said = doctor(**given)
+    found = said.of(what) or said.of(UNABLE)
+    assert found and found[0] == "PROBLEM", said.text
+    assert said.of(UNABLE) or found[1].startswith(advice)
+    subprocess.run([tmp_path / cure, "nodeB", *(["true"] if cure == "ssh" else [])], check=True)
+    assert doctor(**given).status == 0
+
+
 @pytest.mark.skipif(not shutil.which("ssh"), reason="there is no ssh")
 def test_a_host_that_ssh_cannot_reach(doctor):
     """Nobody listens on nodeB's port 22."""
-    ssh = shutil.which("ssh")
-    agents = (
-        "PRTE_MCA_plm_ssh_agent",
-        "OMPI_MCA_plm_rsh_agent",
-        "HYDRA_LAUNCHER_EXEC",
-        "I_MPI_HYDRA_BOOTSTRAP_EXEC",
-    )
-    said = doctor(**dict.fromkeys(agents, ssh))
-    found = said.of("ssh cannot connect to host nodeB") or said.of("ssh does not start anything on host nodeB")
+    said = doctor(**dict.fromkeys(AGENTS, shutil.which("ssh")))
+    found = said.of("ssh cannot connect to host nodeB") or said.of(UNABLE)
     assert found and found[0] == "PROBLEM" and "ssh nodeB true" in found[1], said.text
     assert doctor().status == 0
 
