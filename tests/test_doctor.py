@@ -390,33 +390,34 @@ def test_two_ranks_on_one_core(tmp_path):
 class Group:
     """A control group of the test's own, in whichever version has the controller; raises OSError."""
 
-    def __init__(self, root=Path("/sys/fs/cgroup")):
-        tops = [top for top in (root / "cpu", root, root / "unified") if (top / "cgroup.procs").exists()]
-        for top in tops:
+    def __init__(self, controller, limit, root=Path("/sys/fs/cgroup")):
+        for top in (top for top in (root / controller, root, root / "unified") if (top / "cgroup.procs").exists()):
             self.folder = top / f"pingpong-test-{os.getpid()}"
             self.folder.mkdir()
-            self._limit = next((f for f in map(self.folder.joinpath, ("cpu.max", QUOTA)) if f.exists()), None)
+            self._limit = next((f for f in map(self.folder.joinpath, limit) if f.exists()), None)
             if self._limit:
                 return
             self.folder.rmdir()
-        raise OSError("no control group has the cpu controller")
+        raise OSError(f"no control group has the controller {controller}")
 
-    def allow(self, cpus):
-        quota, both = int(100_000 * cpus), self._limit.name == "cpu.max"
+    def time_of(self, cpus):
+        quota, both = int(100_000 * cpus), self._limit.name == "cpu.max"  # the period of version 1 is 100 ms
         self._limit.write_text(f"{quota} 100000" if both else str(quota))
+
+    def only(self, cpus):
+        if (above := self.folder.parent / "cpuset.mems").exists():  # version 1 takes no process without
+            (self.folder / "cpuset.mems").write_text(above.read_text())
+        self._limit.write_text(",".join(map(str, cpus)))
 
     @property
     def enter(self):
         return ["sh", "-ec", f'echo $$ > {self.folder}/cgroup.procs\nexec "$@"', "sh"]
 
 
-QUOTA = "cpu.cfs_quota_us"  # of version 1; its period is 100 ms
-
-
 @pytest.fixture
-def group():
+def group(request):
     try:
-        made = Group()
+        made = Group(*request.param)
     except OSError as error:
         could = os.geteuid() == 0 and os.access("/sys/fs/cgroup", os.W_OK)
         tell = pytest.fail if could and os.environ.get("PINGPONG_LAB") == "required" else pytest.skip
@@ -425,12 +426,25 @@ def group():
     made.folder.rmdir()
 
 
+@pytest.mark.skipif(environment.own_cpus() < 2, reason="there is one CPU")
+@pytest.mark.parametrize("group", [("cpuset", ["cpuset.cpus"])], indirect=True, ids=["cpuset"])
+def test_two_ranks_on_one_cpu(tmp_path, group):
+    """As a batch system gives it to a job of one task, or docker --cpuset-cpus=0."""
+    mine = sorted(os.sched_getaffinity(0))
+    group.only(mine[:1])
+    level, advice = doctor(tmp_path, under=group.enter).of("2 ranks on host", "which has 1 usable CPU:")
+    assert level == "note" and advice.startswith("ask for a CPU for each rank (cpuset")
+    group.only(mine)
+    assert doctor(tmp_path, under=group.enter).of("usable") is None
+
+
+@pytest.mark.parametrize("group", [("cpu", ["cpu.max", "cpu.cfs_quota_us"])], indirect=True, ids=["quota"])
 def test_two_ranks_on_the_time_of_one_cpu(tmp_path, group):
     """As docker --cpus=1 gives it: there may be many CPUs, and both ranks are stopped for half of each 100 ms."""
-    group.allow(1)
+    group.time_of(1)
     level, advice = doctor(tmp_path, under=group.enter).of("2 ranks on host", "a quota allows the time of 1 CPU:")
     assert level == "note" and "docker --cpus=3" in advice
-    group.allow(3)
+    group.time_of(3)
     assert doctor(tmp_path, under=group.enter).of("quota") is None
 
 

@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from pingpong.launches import travelling
 from pingpong.native import cache, programs
 from pingpong.say import quote, say, show
 
+AGAIN = 3.0  # seconds within which a launch that fails without a word is tried again
 LIMIT = launch.Limit(30.0, "it took longer than 30 s")  # more than its ranks take to give up
 
 
@@ -86,9 +88,10 @@ def _start(
     if verbose:
         say("starting " + shlex.join(command))
     with launch.deaf():
-        for _ in range(2):
+        again = time.monotonic() + AGAIN
+        while True:
             ended = launch.launch(command, env, LIMIT, lambda _: None)
-            if not launch.stumbled(ended):
+            if not (launch.stumbled(ended) or _wordless(ended)) or time.monotonic() > again:
                 break
     started.status, started.limit, started.surveys = ended.status, ended.limit, lines.hear(ended.output)
     if len(started.surveys) < 2:
@@ -98,6 +101,13 @@ def _start(
     if verbose:
         quote(started.output)
     return ended.signal
+
+
+def _wordless(ended: launch.Ended) -> bool:
+    """Whether a launcher gave up and did not pass on why, as Open MPI 5 and MPICH do now and then."""
+    said = launch.telling(ended.output)
+    silent = not said or ("Launch proxy failed" in said[0] and all(line.startswith("[mpiexec@") for line in said))
+    return ended.status > 0 and silent and not ended.signal and not lines.hear(ended.output)
 
 
 def _resolves(host: str) -> bool:
