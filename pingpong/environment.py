@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pingpong import cgroups
 from pingpong.model import Rank
 
 PREFIXES = (
@@ -52,6 +53,8 @@ def rank_facts(rank: int) -> Rank:
         cpus=cpus,
         cores=cores,
         usable=usable_cpus(),
+        quota=cgroups.quota(_read(cgroups.OWN) or ""),
+        governors=_governors(cpus),
         machine=_read(Path("/proc/sys/kernel/random/boot_id")),
         network=_namespace("net"),
     )
@@ -88,18 +91,18 @@ def _core(cpu: int) -> str | None:
     return f"{package}:{core}" if package and core else str(cpu)
 
 
+def _governors(cpus: list[int]) -> list[str]:
+    """Of the clock rates of these CPUs, each once."""
+    files = [Path(f"/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor") for cpu in cpus]
+    return sorted({governor for file in files if (governor := _read(file))})
+
+
 def usable_cpus() -> int | None:
     """CPUs that this host lets the job use: those online, less what the control group takes away.
 
     Not this process's own mask, which a launcher may have narrowed to one core.
     """
-    limits = [os.cpu_count()]
-    for group in _control_groups():
-        limits.append(_count(_read(group / "cpuset.cpus.effective")))
-        quota, _, period = (_read(group / "cpu.max") or "max").partition(" ")
-        if quota.isdecimal() and period.isdecimal():
-            limits.append(max(1, int(quota) // int(period)))
-    return min((n for n in limits if n), default=None)
+    return min((n for n in (os.cpu_count(), cgroups.cpus(_read(cgroups.OWN) or "")) if n), default=None)
 
 
 def own_cpus() -> int:
@@ -123,21 +126,6 @@ def last_level_cache() -> int | None:
     )
 
 
-def _control_groups() -> list[Path]:
-    root = Path("/sys/fs/cgroup")
-    own = [line[3:] for line in (_read(Path("/proc/self/cgroup")) or "").splitlines() if line.startswith("0::")]
-    return [root / path.lstrip("/") for path in [*own, ""]]
-
-
-def _count(cpus: str | None) -> int | None:
-    """Of "0-3,8" five."""
-    try:
-        ends = [part.split("-") for part in (cpus or "").split(",") if part]
-        return sum(int(end[-1]) - int(end[0]) + 1 for end in ends) or None
-    except ValueError:
-        return None
-
-
 def host_facts() -> dict[str, Any]:
     """Processor, kernel, network interfaces and InfiniBand devices of this host."""
     facts = {
@@ -146,7 +134,6 @@ def host_facts() -> dict[str, Any]:
         "memory": _memory("MemTotal"),
         "kernel": platform.release(),
         "system": platform.system(),
-        "governor": _read(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
         "interfaces": _interfaces(),
         "infiniband": _infiniband(Path("/sys/class/infiniband")),
     }

@@ -55,7 +55,7 @@ def describe(
         ranks=ranks,
         connections=[connection],
         environment=facts,
-        warnings=placement.warnings(ranks, facts) + plans.native_warnings(plan, absent),
+        warnings=placement.warnings(ranks) + plans.native_warnings(plan, absent),
     )
 
 

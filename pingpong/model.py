@@ -91,7 +91,9 @@ class Plan(Record):
 class Rank(Record):
     """Where a rank ran. `cpus` is its affinity mask; `usable` how many CPUs its host lets the job use.
 
-    `machine` is the same for ranks on one machine, `network` for those that see the same network interfaces.
+    `quota` is how many CPUs' worth of time its control groups get, absent if there is no limit; `governors` are
+    those of its CPUs. `machine` is the same for ranks on one machine, `network` for those that see the same
+    network interfaces.
     Of the `measured` seconds it waited `waited` for a CPU that others used; it was taken away `preempted` times.
     """
 
@@ -101,6 +103,8 @@ class Rank(Record):
     cpus: list[int] = []
     cores: list[str] = []
     usable: int | None = None
+    quota: float | None = None
+    governors: list[str] = []
     machine: str | None = None
     network: str | None = None
     measured: float | None = None

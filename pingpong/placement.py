@@ -1,7 +1,6 @@
 """What the reader should know about where the ranks ran. Pure functions over the facts of the ranks."""
 
 from collections import Counter
-from typing import Any
 
 from pingpong.model import Rank, Warn
 
@@ -17,9 +16,9 @@ def where(ranks: list[Rank]) -> str:
     return ", ".join(f"rank {rank.rank} on host {rank.host}" for rank in ranks)
 
 
-def warnings(ranks: list[Rank], environment: dict[str, Any]) -> list[Warn]:
+def warnings(ranks: list[Rank]) -> list[Warn]:
     """The warnings of placement, each once."""
-    found = [_crowded(ranks), _shared(ranks), _unbound(ranks), _governor(ranks, environment)]
+    found = [_crowded(ranks), _stopped(ranks), _shared(ranks), _unbound(ranks), _governor(ranks)]
     return [warn for warn in found if warn]
 
 
@@ -29,9 +28,10 @@ def disturbances(ranks: list[Rank]) -> list[Warn]:
     for rank in ranks:
         if rank.measured and rank.waited is not None and rank.waited > WAITED * rank.measured:
             share = 100 * rank.waited / rank.measured
+            why = "its quota is used up" if _short_of_time(ranks, rank.host) else "something else runs there"
             text = (
                 f"rank {rank.rank} on host {rank.host} waited for its CPU {share:.0f} % of the time "
-                f"(taken away {rank.preempted} times): something else runs there"
+                f"(taken away {rank.preempted} times): {why}"
             )
             found.append(Warn(code=DISTURBED, text=text))
     return found
@@ -45,6 +45,25 @@ def _crowded(ranks: list[Rank]) -> Warn | None:
             text = f"{count} ranks on host {host}, which has {usable} usable {cpus}: they wait for each other"
             return Warn(code="oversubscribed", text=text)
     return None
+
+
+def _stopped(ranks: list[Rank]) -> Warn | None:
+    for host, count in Counter(rank.host for rank in ranks).items():
+        if quota := _short_of_time(ranks, host):
+            who, cpus = (
+                "1 rank" if count == 1 else f"{count} ranks",
+                "1 CPU" if quota == 1 else f"{quota:.3g} CPUs",
+            )
+            text = f"{who} on host {host}, where a quota allows the time of {cpus}: the system stops them in turns"
+            return Warn(code="quota", text=text)
+    return None
+
+
+def _short_of_time(ranks: list[Rank], host: str) -> float | None:
+    """The quota of a host's ranks where it is less than a CPU for each of them."""
+    quotas = [rank.quota for rank in ranks if rank.host == host]
+    least = min((quota for quota in quotas if quota is not None), default=None)
+    return least if least is not None and least < len(quotas) else None
 
 
 def _shared(ranks: list[Rank]) -> Warn | None:
@@ -65,10 +84,13 @@ def _unbound(ranks: list[Rank]) -> Warn | None:
     return Warn(code="unbound", text=text)
 
 
-def _governor(ranks: list[Rank], environment: dict[str, Any]) -> Warn | None:
-    for host in dict.fromkeys(rank.host for rank in ranks):
-        governor = environment.get("hosts", {}).get(host, {}).get("governor")
-        if governor and governor != "performance":
-            text = f"the CPU governor of host {host} is {governor}, not performance: the clock rate may vary"
-            return Warn(code="governor", text=text)
+def _governor(ranks: list[Rank]) -> Warn | None:
+    for rank in ranks:
+        for governor in rank.governors:
+            if governor != "performance":
+                text = (
+                    f"the CPU governor of rank {rank.rank} on host {rank.host} is {governor}, not performance: "
+                    "the clock rate may vary"
+                )
+                return Warn(code="governor", text=text)
     return None

@@ -32,7 +32,15 @@ def base() -> Path:
         if os.access(chosen.parent, os.W_OK):
             return chosen.parent
         os.environ.pop("TMPDIR")
-    return Path(tempfile.gettempdir())
+    return usable() or Path("/tmp")
+
+
+def usable() -> Path | None:
+    """The folder for temporary files: the first of TMPDIR, /tmp, … that takes a file; None if none does."""
+    try:
+        return Path(tempfile.gettempdir())
+    except FileNotFoundError:
+        return None
 
 
 def folder(token: str) -> Path:

@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from pingpong import environment
 
 
@@ -48,13 +46,6 @@ def test_infiniband_devices_with_all_that_sysfs_tells(tmp_path):
         "mlx5_1": {"ports": {"1": {"state": "1: DOWN"}}},
     }
     assert environment._infiniband(tmp_path / "none") == {}
-
-
-@pytest.mark.parametrize(
-    ("text", "count"), [("0", 1), ("0-3", 4), ("0-3,8", 5), ("0-1,4-5", 4), (None, None), ("", None), ("x", None)]
-)
-def test_a_list_of_cpus_is_counted(text, count):
-    assert environment._count(text) == count
 
 
 def test_variables_are_chosen_by_prefix_and_launchers_noise_is_left_out():

@@ -1,15 +1,15 @@
 import pytest
 
 from pingpong.model import Rank
-from pingpong.placement import warnings, where
+from pingpong.placement import disturbances, warnings, where
 
 
 def rank(number, host="n1", cores=("0:0",), usable=8):
     return Rank(rank=number, host=host, pid=number, cores=list(cores), usable=usable)
 
 
-def codes(ranks, environment=None):
-    return [warn.code for warn in warnings(ranks, environment or {})]
+def codes(ranks):
+    return [warn.code for warn in warnings(ranks)]
 
 
 def bound(*hosts):
@@ -30,7 +30,7 @@ def test_ranks_on_cores_of_their_own_need_no_warning(hosts):
 @pytest.mark.parametrize(("usable", "words"), [(1, "1 usable CPU:"), (0, "0 usable CPUs:")])
 def test_more_ranks_than_cpus(usable, words):
     crowd = [rank(0, usable=usable), rank(1, cores=["0:1"], usable=usable)]
-    found = [warn for warn in warnings(crowd, {}) if warn.code == "oversubscribed"]
+    found = [warn for warn in warnings(crowd) if warn.code == "oversubscribed"]
     assert len(found) == 1
     assert "2 ranks on host n1" in found[0].text and words in found[0].text
 
@@ -45,7 +45,7 @@ def test_one_cpu_each_on_two_hosts_is_not_crowded():
 
 
 def test_two_ranks_on_one_core():
-    (warn,) = warnings([rank(0, cores=["0:3"]), rank(1, cores=["0:3"])], {})
+    (warn,) = warnings([rank(0, cores=["0:3"]), rank(1, cores=["0:3"])])
     assert warn.code == "shared-core"
     assert "ranks 0 and 1" in warn.text and "host n1" in warn.text
 
@@ -69,7 +69,7 @@ def test_the_same_core_number_on_two_hosts_or_sockets_is_not_shared():
     ],
 )
 def test_ranks_that_may_move_are_named(cores, who):
-    (warn,) = warnings([rank(n, cores=c) for n, c in enumerate(cores)], {})
+    (warn,) = warnings([rank(n, cores=c) for n, c in enumerate(cores)])
     assert warn.code == "unbound" and who in warn.text
 
 
@@ -77,16 +77,62 @@ def test_unknown_cores_are_no_reason_to_warn():
     assert codes([rank(0, cores=[]), rank(1, cores=[])]) == []
 
 
-@pytest.mark.parametrize(("governor", "warned"), [("powersave", True), ("performance", False), (None, False)])
-def test_a_governor_that_changes_the_clock_rate(governor, warned):
-    environment = {"hosts": {"n1": {"governor": "performance"}, "n2": {"governor": governor} if governor else {}}}
-    found = warnings(bound("n1", "n2"), environment)
-    assert [warn.code for warn in found] == (["governor"] if warned else [])
-    if warned:
-        assert "host n2 is powersave" in found[0].text
+@pytest.mark.parametrize(
+    ("governors", "said"),
+    [
+        (["powersave"], "rank 1 on host n2 is powersave"),
+        (["performance", "schedutil"], "rank 1 on host n2 is schedutil"),
+        (["performance"], None),
+        ([], None),
+    ],
+)
+def test_a_governor_that_changes_the_clock_rate(governors, said):
+    ranks = bound("n1", "n2")
+    ranks[0].governors, ranks[1].governors = ["performance"], governors
+    found = warnings(ranks)
+    assert [warn.code for warn in found] == (["governor"] if said else [])
+    assert not said or said in found[0].text
+
+
+@pytest.mark.parametrize(
+    ("quotas", "said"),
+    [
+        ((1.0, 1.0), "2 ranks on host n1, where a quota allows the time of 1 CPU:"),
+        ((1.5, 1.5), "the time of 1.5 CPUs:"),
+        ((4.0, 0.5), "the time of 0.5 CPUs:"),  # groups of their own
+        ((2.0, 2.0), None),
+        ((None, None), None),
+    ],
+)
+def test_a_quota_of_cpu_time(quotas, said):
+    ranks = bound("n1", "n1")
+    for each, quota in zip(ranks, quotas, strict=True):
+        each.quota = quota
+    found = warnings(ranks)
+    assert [warn.code for warn in found] == (["quota"] if said else [])
+    assert not said or said in found[0].text
+
+
+def test_a_quota_is_of_a_host():
+    ranks = bound("n1", "n2")
+    ranks[0].quota = ranks[1].quota = 1.0
+    assert codes(ranks) == []
+    ranks[1].quota = 0.5
+    (warn,) = warnings(ranks)
+    assert "1 rank on host n2" in warn.text
+
+
+@pytest.mark.parametrize(("quota", "why"), [(1.0, "its quota is used up"), (None, "something else runs there")])
+def test_why_a_rank_waited_for_its_cpu(quota, why):
+    ranks = bound("n1", "n1")
+    for each in ranks:
+        each.quota, each.measured, each.waited, each.preempted = quota, 2.0, 1.0, 40
+    found = disturbances(ranks)
+    assert len(found) == 2 and all("50 %" in warn.text and warn.text.endswith(why) for warn in found)
 
 
 def test_each_warning_comes_once():
-    environment = {"hosts": {"n1": {"governor": "powersave"}}}
     crowd = [rank(n, cores=["0:0"], usable=1) for n in range(2)]
-    assert codes(crowd, environment) == ["oversubscribed", "shared-core", "governor"]
+    for each in crowd:
+        each.governors = ["powersave"]
+    assert codes(crowd) == ["oversubscribed", "shared-core", "governor"]

@@ -12,6 +12,7 @@ _PORT_ADVICE = {
     "Disabled": "enable it: ibportstate, or ip link set IFACE up",
     "Polling": "no cable or nobody at its other end: check cable and switch port",
 }
+_ELSE = "look at its cable, its connectors and the switch port"
 MEMLOCK = 1 << 30  # bytes that a rank with large messages registers at most, with room to spare
 
 
@@ -52,7 +53,7 @@ def ports(launch: Launch) -> list[Finding]:
             active.append(f"{port.name} on host {port.host} ({port.facts.get('rate', 'rate unknown')})")
             continue
         told = f"{port.facts.get('state', 'unknown')}, {port.facts.get('phys_state', 'link unknown')}"
-        advice = next((a for state, a in _PORT_ADVICE.items() if state in told), _PORT_ADVICE["Polling"])
+        advice = next((a for state, a in _PORT_ADVICE.items() if state in told), _ELSE)
         found.append(
             Finding(launch.level, f"HCA port {port.name} on host {port.host} is not active ({told})", advice)
         )

@@ -107,8 +107,8 @@ def networks(launch: Launch) -> list[Finding]:
     if together:
         return [Finding("ok", f"both hosts are in one network by {', '.join(together)}")]
     if (usable := _usable(launch)) and all(usable):
-        what = "no interface of one host is in a network of the other: messages go through a router"
-        return [Finding(launch.level, what, "give both hosts addresses in one network")]
+        what = "no interface of one host is in a network of the other: at best there is a router between them"
+        return [Finding(launch.level, what, "give two interfaces that a switch joins addresses in one network")]
     return []
 
 
@@ -121,9 +121,12 @@ def _apart(launch: Launch, pair: _Pair) -> Finding | None:
         return Finding(launch.level, what, f"on {off[0][0]}: ip link set {off[0][1]} up")
     if off:
         return None  # nobody uses it
-    if len(addresses) == 2 and not (a.link and b.link):
-        what = f"{pair} has no link between host {' and '.join(pair.hosts)}"
-        return Finding(launch.level, what, "plug in the cable, or look at the switch ports")
+    dark = [host for host, end in zip(pair.hosts, pair.ends, strict=True) if not end.link]
+    if len(addresses) == 2 and dark:
+        what = f"{pair} is on and has no link on host {' and '.join(dark)}"
+        return Finding(
+            launch.level, what, f"on {' and '.join(dark)}: plug in the cable, or look at its switch port"
+        )
     for i, (end, other) in enumerate(((a, b), (b, a))):
         if other.address and not (end.address or end.ipv6):
             what = (
@@ -132,10 +135,11 @@ def _apart(launch: Launch, pair: _Pair) -> Finding | None:
             command = f"ip address add {_free(other.address)} dev {pair.names[i]}"
             return Finding(launch.level, what, f"on {pair.hosts[i]}: {command}")
     if len(addresses) == 2 and _network(a) != _network(b):
-        what = (
-            f"{pair}: {a.address} on host {pair.hosts[0]} and {b.address} on host {pair.hosts[1]} are two networks"
-        )
-        return Finding(launch.level, what, f"give {pair.names[1]} on {pair.hosts[1]} an address in {_network(a)}")
+        one, two = pair.hosts
+        what = f"{pair}: {a.address} on host {one} and {b.address} on host {two} are two networks, "
+        what += "at best with a router between them"
+        advice = f"give {pair.names[1]} on {two} an address in {_network(a)}, if a switch joins them"
+        return Finding(launch.level, what, advice)
     return None
 
 

@@ -128,10 +128,16 @@ _REASONS = (
      "host {0} has no MPI where this host has it", "install the same MPI there at the same place"),
     (r"No module named '?pingpong|execvp|[Cc]ould not find (?:an )?executable|python\S*: .*(?:not found|No such)",
      "host {0} has no pingpong where this host has it", "install the same environment there at the same place"),
-    (r"Unable to run bstrap_proxy",
-     "ssh does not start anything on host {0}", "check with ssh {0} true: it must neither fail nor ask anything"),
+    (r"detected a mismatch in versions",
+     "host {0} has another version of MPI than this host", "install the same MPI there at the same place"),
+    (r"error while loading shared libraries",
+     "host {0} lacks a library that this host has", "install the same MPI there, with what it needs"),
+    (r"unable to find interface|None of the TCP networks|No network interfaces were found",
+     "the launcher finds no interface, or not the one named", "name one that all hosts have, or unset {1}"),
     (r"unable to connect (?:from|to)|unable to complete a TCP connection|No route to host|communication with",
      "host {0} cannot connect back to this host", "open the firewall, or name the launcher's interface: {1}"),
+    (r"Unable to run bstrap_proxy",
+     "ssh does not start anything on host {0}", "check with ssh {0} true: it must neither fail nor ask anything"),
     (r"not enough slots",
      "the launcher has no room for two ranks", "say how many it takes: --mpiexec-args '--map-by :OVERSUBSCRIBE'"),
 )  # fmt: skip
@@ -157,7 +163,9 @@ def _not_started(launch: Launch) -> Finding:
             message = re.sub(r"^\[.*?\]", "", said)  # without who says it
             host = next((name for name in missing if name in message), missing[-1] if missing else "this one")
             return Finding("problem", what.format(host), advice.format(host, _IFACE.get(launch.mpi, "")), (said,))
-    who = f"no rank started on host {' or '.join(missing)}" if missing else "mpiexec did not start two ranks"
+    who = "mpiexec did not start two ranks" if not there else f"nothing was heard of rank {1 - min(there)}"
+    if missing:
+        who = f"no rank started on host {' or '.join(missing)}"
     advice = "check that each host can be reached from here: " + ", ".join(f"ssh {host} true" for host in missing)
     return Finding(
         "problem", f"{who}: {_ended(launch)}", advice if missing else "its own words say why", _words(launch)

@@ -1,5 +1,7 @@
 """What surveys say about folders, memory and CPUs of each host. Pure functions, one a check."""
 
+from pathlib import Path
+
 from pingpong import placement
 from pingpong.doctor.facts import Finding, Folder, Launch
 
@@ -10,6 +12,18 @@ def output_folder(folder: Folder) -> Finding:
         what = f"the result cannot be written in {folder.path}: {folder.trouble}"
         return Finding("problem", what, "make room there, or go to a folder that is yours and has room")
     return Finding("ok", f"results can be written in {folder.path}")
+
+
+def temporary(asked: str | None, trouble: str | None, used: Path | None) -> list[Finding]:
+    """The folder for temporary files here: TMPDIR as `asked`, why it takes nothing, and what is `used` instead."""
+    advice = f"make {asked} a folder in which you can write, or set TMPDIR to one"
+    if not used:
+        what = f"no temporary folder takes a file: {'TMPDIR, ' if asked else ''}/tmp, /var/tmp"
+        return [Finding("problem", what, advice if asked else "set TMPDIR to a folder that is yours and has room")]
+    if asked and trouble:
+        what = f"TMPDIR is {asked}, which takes no file ({trouble}): {used} is used instead"
+        return [Finding("note", what, advice)]
+    return []
 
 
 def root() -> Finding:
@@ -75,6 +89,7 @@ def copies(launch: Launch) -> list[Finding]:
 
 _CPU_ADVICE = {
     "oversubscribed": "ask for a CPU for each rank (cpuset, --cpus-per-task), or give the job two hosts",
+    "quota": "allow a CPU for each rank and one for their launcher: docker --cpus=3, systemd's CPUQuota=300%",
     "shared-core": "give the job a core for each rank (taskset, --cpus-per-task), and bind them: --bind-to core",
     "unbound": "bind them: --bind-to core (Open MPI), -bind-to core (MPICH), I_MPI_PIN=1 (Intel MPI)",
     "governor": "cpupower frequency-set -g performance",
@@ -84,8 +99,7 @@ _CPU_ADVICE = {
 def cpus(launch: Launch) -> list[Finding]:
     """Places of the ranks, as a result would have them."""
     ranks = [survey.rank for survey in launch.surveys]
-    environment = {"hosts": {s.rank.host: s.facts for s in launch.surveys}}
-    return [Finding("note", warn.text, _CPU_ADVICE[warn.code]) for warn in placement.warnings(ranks, environment)]
+    return [Finding("note", warn.text, _CPU_ADVICE[warn.code]) for warn in placement.warnings(ranks)]
 
 
 def native_loops(missing: str | None, no_cache: bool) -> Finding:

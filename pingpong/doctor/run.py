@@ -8,10 +8,11 @@ import signal
 import socket
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pingpong import environment, launch, launchers
+from pingpong import environment, launch, launchers, temporary
 from pingpong.doctor import facts, findings, lines, meeting, node, survey
 from pingpong.doctor.facts import Finding, Launch
 from pingpong.exits import FAILED, SIGNALLED, USAGE
@@ -19,8 +20,8 @@ from pingpong.hosts import HostsError, allocated
 from pingpong.launches import travelling
 from pingpong.native import cache, programs
 from pingpong.say import quote, say, show
-from pingpong.temporary import TOKEN
 
+AGAIN = 3.0  # seconds within which a launch that fails without a word is tried again
 LIMIT = launch.Limit(30.0, "it took longer than 30 s")  # more than its ranks take to give up
 
 
@@ -32,6 +33,10 @@ def main(hosts: Sequence[str], mpiexec_args: Sequence[str], verbose: bool) -> in
         say(str(error))
         return USAGE
     found = [node.output_folder(survey.room(Path.cwd(), facts.OUTPUT))]
+    asked = os.environ.get("TMPDIR")
+    found += node.temporary(asked, asked and survey.room(Path(asked), 1).trouble, temporary.usable())
+    if not temporary.usable():
+        return _report(found, hosts)  # a launch keeps there what it prints
     mpi = environment.probe_mpi()
     if "error" in mpi:
         return _report([*found, meeting.no_library(mpi["error"])], hosts)
@@ -77,15 +82,16 @@ def _start(
     program = [sys.executable, "-m", "pingpong", "doctor", "--worker", str(folder)]
     if started.hosts:
         bind = [] if launchers.places(extra) else ["--bind"]
-        command = launcher.across(2, started.hosts, [*program, *bind], [TOKEN, *travelling(env)], extra)
+        command = launcher.across(2, started.hosts, [*program, *bind], [temporary.TOKEN, *travelling(env)], extra)
     else:
         command = launcher.command(2, program, environment.own_cpus(), environment.own_cores(), extra)
     if verbose:
         say("starting " + shlex.join(command))
     with launch.deaf():
-        for _ in range(2):
+        again = time.monotonic() + AGAIN
+        while True:
             ended = launch.launch(command, env, LIMIT, lambda _: None)
-            if not launch.stumbled(ended):
+            if not (launch.stumbled(ended) or _wordless(ended)) or time.monotonic() > again:
                 break
     started.status, started.limit, started.surveys = (
         ended.status,
@@ -99,6 +105,13 @@ def _start(
     if verbose:
         quote(started.output)
     return ended.signal
+
+
+def _wordless(ended: launch.Ended) -> bool:
+    """Whether a launcher gave up and did not pass on why, as Open MPI 5 and MPICH do now and then."""
+    said = launch.telling(ended.output)
+    silent = not said or ("Launch proxy failed" in said[0] and all(line.startswith("[mpiexec@") for line in said))
+    return ended.status > 0 and silent and not ended.signal and not lines.hear(ended.output)
 
 
 def _resolves(host: str) -> bool:

@@ -34,6 +34,15 @@ def doctor(lab):
     return ask
 
 
+@pytest.fixture
+def impatient(tmp_path):
+    """A PYTHONPATH with which ranks give up after a third of the time: for what Open MPI waits for in vain."""
+    folder = tmp_path / "impatient"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text("from pingpong.doctor import rank\nrank.LIMIT = 4.0\n")
+    return {"PYTHONPATH": f"{PACKAGE.parent}:{folder}"}
+
+
 def do(lab, host, line):
     done = lab.run(host, ["sh", "-ec", line])
     assert done.returncode == 0, done.stderr
@@ -71,10 +80,61 @@ def test_an_address_in_another_network(doctor, lab):
     try:
         said = doctor()
         level, advice = said.of("ib0: 10.77.2.1/24 on host nodeA and 10.99.2.2/24 on host nodeB are two networks")
-        assert level == level_of(said) and advice == "give ib0 on nodeB an address in 10.77.2.0/24"
+        assert level == level_of(said)
+        assert advice == "give ib0 on nodeB an address in 10.77.2.0/24, if a switch joins them"
     finally:
         do(lab, "nodeB", "ip address del 10.99.2.2/24 dev ib0; ip address add 10.77.2.2/24 dev ib0")
     assert doctor().of("two networks") is None
+
+
+# What gives ib0 of nodeB another name and an address in another network, and takes that back
+ROUTED = """ip link set ib0 down; ip address del 10.77.2.2/24 dev ib0; ip link set ib0 name ib1
+ip address add 10.99.2.2/24 dev ib1; ip link set ib1 up; ip route add 10.77.2.0/24 dev ib1"""
+UNROUTED = """ip link set ib1 down; ip address del 10.99.2.2/24 dev ib1; ip link set ib1 name ib0
+ip address add 10.77.2.2/24 dev ib0; ip link set ib0 up"""
+
+
+def test_hosts_without_a_network_in_common(doctor, lab, mpi_name):
+    """Routes stand in for a router: messages may pass."""
+    if mpi_name == "Open MPI":
+        chosen = {"OMPI_MCA_btl_tcp_if_include": "10.77.2.0/24,10.99.2.0/24"}
+    else:
+        chosen = {"UCX_NET_DEVICES": "ib0,ib1", "FI_TCP_IFACE": "ib0,ib1"}
+    do(lab, "nodeB", ROUTED)
+    do(lab, "nodeA", "ip route add 10.99.2.0/24 dev ib0")
+    try:
+        said = doctor(**chosen)
+        level, advice = said.of("no interface of one host is in a network of the other")
+        assert level == level_of(said)
+        assert advice == "give two interfaces that a switch joins addresses in one network"
+    finally:
+        do(lab, "nodeB", UNROUTED)
+        do(lab, "nodeA", "ip route del 10.99.2.0/24 dev ib0")
+    said = doctor(**chosen)
+    assert said.status == 0 and said.of("both hosts are in one network by ib0"), said.text
+
+
+# Before nodeB a switch, which has nodeA's cable in one port and that of nodeB's ib0 in another one, which is off
+SWITCHED = """ip link set ib0 down; ip address del 10.77.2.2/24 dev ib0; ip link set ib0 name cable
+ip link add ib0 mtu 65520 type veth peer name port mtu 65520; ip link add switch type bridge
+for port in cable port; do ip link set $port master switch; done
+ip address add 10.77.2.2/24 dev ib0; for part in cable switch ib0; do ip link set $part up; done"""
+UNSWITCHED = """ip link del switch; ip link del ib0; ip link set cable down; ip link set cable name ib0
+ip address add 10.77.2.2/24 dev ib0; ip link set ib0 up"""
+
+
+def test_an_interface_that_is_on_and_has_no_link(doctor, lab, impatient):
+    do(lab, "nodeB", SWITCHED)
+    try:
+        said = doctor(**impatient)
+        level, advice = said.of("ib0 is on and has no link on host nodeB")
+        assert level == level_of(said)
+        assert advice == "on nodeB: plug in the cable, or look at its switch port"
+        do(lab, "nodeB", "ip link set port up")
+        said = doctor()
+        assert said.of("no link") is None and said.of("one network by eth0, ib0"), said.text
+    finally:
+        do(lab, "nodeB", UNSWITCHED)
 
 
 def test_an_address_that_is_missing(doctor, lab):
@@ -158,6 +218,35 @@ def test_no_pingpong_on_the_other_host(doctor, lab):
     assert doctor().status == 0
 
 
+VENDOR = """
+import sys
+if "--worker" in sys.orig_argv:
+    import mpi4py
+    mpi4py.rc.initialize = False
+    from mpi4py import MPI
+    name, version = MPI.get_vendor()
+    MPI.get_vendor = lambda: (name, (*version[:-1], version[-1] + 1))
+"""
+
+
+def test_another_mpi_and_another_pingpong_on_the_other_host(doctor, lab, tmp_path):
+    """Of MPI there is one here: on nodeB mpi4py says of it that it is the next release."""
+    other = shutil.copytree(PACKAGE, tmp_path / "pingpong", ignore=shutil.ignore_patterns("__pycache__"))
+    init = other / "__init__.py"
+    init.write_text(init.read_text().replace(f'"{pingpong.__version__}"', '"9.9"'))
+    lab.path("nodeB", "/var/tmp/sitecustomize.py").write_text(VENDOR)
+    do(lab, "nodeB", f"mount --bind {other} {PACKAGE}")
+    try:
+        said = doctor(PYTHONPATH=f"{PACKAGE.parent}:/var/tmp")
+        level, advice = said.of(f"not the same pingpong: {pingpong.__version__} on host nodeA, 9.9 on host nodeB")
+        assert (level, advice) == (level_of(said), "install the same one on both hosts")
+        assert said.of("not the same MPI") == (level, advice)
+    finally:
+        do(lab, "nodeB", f"umount {PACKAGE}; rm /var/tmp/sitecustomize.py")
+    said = doctor(PYTHONPATH=f"{PACKAGE.parent}:/var/tmp")
+    assert said.status == 0 and said.of("not the same") is None
+
+
 def test_no_mpi4py_on_the_other_host(doctor, lab):
     mpi4py = subprocess.run(
         [sys.executable, "-c", "import mpi4py; print(mpi4py.__path__[0])"],
@@ -174,18 +263,96 @@ def test_no_mpi4py_on_the_other_host(doctor, lab):
     assert doctor().status == 0
 
 
+def test_no_mpi_on_the_other_host(doctor, lab, launcher):
+    folder = launcher.path.parent
+    if folder == Path("/usr/bin"):
+        pytest.skip("the launcher lies among the system's programs")
+    do(lab, "nodeB", f"mount -t tmpfs empty {folder}")
+    try:
+        level, advice = doctor().of("host nodeB has no MPI where this host has it")
+        assert (level, advice) == ("PROBLEM", "install the same MPI there at the same place")
+    finally:
+        do(lab, "nodeB", f"umount {folder}")
+    assert doctor().status == 0
+
+
+# How launchers and MPIs are told of an interface
+LAUNCHERS = ("PRTE_MCA_prte_if_include", "OMPI_MCA_oob_tcp_if_include", "HYDRA_IFACE", "I_MPI_HYDRA_IFACE")
+MPIS = ("OMPI_MCA_btl_tcp_if_include", "UCX_NET_DEVICES", "FI_TCP_IFACE")
+
+
+def test_a_host_that_cannot_connect_back(doctor, lab):
+    """A firewall on the way from nodeB, which is opened, or which another interface leads around."""
+    do(lab, "nodeB", "ip route add prohibit 10.77.1.1")
+    try:
+        level, advice = doctor().of("host nodeB cannot connect back to this host")
+        assert level == "PROBLEM" and advice.startswith("open the firewall, or name the launcher's interface: ")
+        assert any(name in advice for name in LAUNCHERS)
+        said = doctor(**dict.fromkeys([*LAUNCHERS, *MPIS], "ib0"))
+        assert said.status == 0, said.text
+    finally:
+        do(lab, "nodeB", "ip route del prohibit 10.77.1.1")
+    assert doctor().status == 0
+
+
+def test_an_interface_that_the_launcher_does_not_find(doctor, lab):
+    level, advice = doctor(**dict.fromkeys(LAUNCHERS, "nosuch0")).of("the launcher finds no interface")
+    assert level == "PROBLEM" and advice.startswith("name one that all hosts have, or unset ")
+    assert any(name in advice for name in LAUNCHERS)
+    assert doctor(**dict.fromkeys(LAUNCHERS, "eth0")).status == 0
+
+
+AGENTS = (
+    "PRTE_MCA_plm_ssh_agent",
+    "OMPI_MCA_plm_rsh_agent",
+    "HYDRA_LAUNCHER_EXEC",
+    "I_MPI_HYDRA_BOOTSTRAP_EXEC",
+)
+LAB_RSH = Path(__file__).parents[2] / "scripts" / "lab-rsh"
+UNABLE = "ssh does not start anything on host nodeB"  # Intel MPI keeps ssh's words for itself
+
+
+@pytest.mark.parametrize(
+    ("words", "what", "advice", "cure"),
+    [
+        (
+            "Host key verification failed.",
+            "ssh does not know the key of host nodeB",
+            "run ssh nodeB true once",
+            "ssh",
+        ),
+        (
+            "root@nodeB: Permission denied (publickey,password).",
+            "ssh may not log in to host nodeB without a password",
+            "ssh-copy-id nodeB",
+            "ssh-copy-id",
+        ),
+    ],
+)
+def test_ssh_that_does_not_log_in(doctor, tmp_path, words, what, advice, cure):
+    """No sshd is here: a program in the place of ssh says what ssh does, until `cure` has been run for nodeB."""
+    done, ssh, own = tmp_path / "done", tmp_path / "ssh", tmp_path / "ssh-copy-id"
+    asked = f'[ "$*" = "nodeB true" ] && touch {done} && exit' if cure == "ssh" else ""
+    ssh.write_text(
+        f"#!/bin/sh\n{asked}\n[ -e {done} ] || {{ echo '{words}' >&2; exit 255; }}\nexec {LAB_RSH} \"$@\"\n"
+    )
+    own.write_text(f"#!/bin/sh\ntouch {done}\n")
+    for program in (ssh, own):
+        program.chmod(0o755)
+    given = dict.fromkeys(AGENTS, str(ssh))
+    said = doctor(**given)
+    found = said.of(what) or said.of(UNABLE)
+    assert found and found[0] == "PROBLEM", said.text
+    assert found[1].startswith(advice) or said.of(UNABLE)
+    subprocess.run([tmp_path / cure, "nodeB", *(["true"] if cure == "ssh" else [])], check=True)
+    assert doctor(**given).status == 0
+
+
 @pytest.mark.skipif(not shutil.which("ssh"), reason="there is no ssh")
 def test_a_host_that_ssh_cannot_reach(doctor):
     """Nobody listens on nodeB's port 22."""
-    ssh = shutil.which("ssh")
-    agents = (
-        "PRTE_MCA_plm_ssh_agent",
-        "OMPI_MCA_plm_rsh_agent",
-        "HYDRA_LAUNCHER_EXEC",
-        "I_MPI_HYDRA_BOOTSTRAP_EXEC",
-    )
-    said = doctor(**dict.fromkeys(agents, ssh))
-    found = said.of("ssh cannot connect to host nodeB") or said.of("ssh does not start anything on host nodeB")
+    said = doctor(**dict.fromkeys(AGENTS, shutil.which("ssh")))
+    found = said.of("ssh cannot connect to host nodeB") or said.of(UNABLE)
     assert found and found[0] == "PROBLEM" and "ssh nodeB true" in found[1], said.text
     assert doctor().status == 0
 
