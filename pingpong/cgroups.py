@@ -6,6 +6,8 @@ In a container the path of the group may lead nowhere, and the container's own g
 from collections.abc import Iterator
 from pathlib import Path
 
+from pingpong.sysfs import text
+
 ROOT = Path("/sys/fs/cgroup")
 OWN = Path("/proc/self/cgroup")
 
@@ -14,10 +16,10 @@ def quota(own: str, root: Path = ROOT) -> float | None:
     """CPUs' worth of time that all in the groups get, the least of all levels. `own` is what OWN says."""
     found = []
     for group in _groups(own, "cpu", root):
-        most, _, period = _read(group / "cpu.max").partition(" ")
+        most, _, period = text(group / "cpu.max").partition(" ")
         for limit, each in (
             (most, period),
-            (_read(group / "cpu.cfs_quota_us"), _read(group / "cpu.cfs_period_us")),
+            (text(group / "cpu.cfs_quota_us"), text(group / "cpu.cfs_period_us")),
         ):
             if limit.isdecimal() and each.isdecimal() and int(each):
                 found.append(int(limit) / int(each))
@@ -27,7 +29,7 @@ def quota(own: str, root: Path = ROOT) -> float | None:
 def cpus(own: str, root: Path = ROOT) -> int | None:
     """How many CPUs the groups may run on, the fewest of all levels."""
     counts = (
-        count(_read(group / name))
+        count(text(group / name))
         for group in _groups(own, "cpuset", root)
         for name in ("cpuset.cpus.effective", "cpuset.effective_cpus")
     )
@@ -54,10 +56,3 @@ def _groups(own: str, controller: str, root: Path) -> Iterator[Path]:
         for top in (root / controllers,) if controllers else (root, root / "unified"):
             group = Path(path.lstrip("/"))
             yield from (top / level for level in (group, *group.parents))
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
-        return ""

@@ -16,6 +16,7 @@ from typing import Any
 
 from pingpong import cgroups
 from pingpong.model import Rank
+from pingpong.sysfs import entries, interfaces, text
 
 PREFIXES = (
     "OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_", "UCX_", "MPI_UCX_", "FI_", "MPICH_", "MPIR_CVAR_", "MPIR_PARAM_",
@@ -53,9 +54,9 @@ def rank_facts(rank: int) -> Rank:
         cpus=cpus,
         cores=cores,
         usable=usable_cpus(),
-        quota=cgroups.quota(_read(cgroups.OWN) or ""),
+        quota=cgroups.quota(text(cgroups.OWN)),
         governors=_governors(cpus),
-        machine=_read(Path("/proc/sys/kernel/random/boot_id")),
+        machine=text(Path("/proc/sys/kernel/random/boot_id")) or None,
         network=_namespace("net"),
     )
 
@@ -87,14 +88,14 @@ def bind(number: int) -> None:
 
 def _core(cpu: int) -> str | None:
     topology = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology")
-    package, core = _read(topology / "physical_package_id"), _read(topology / "core_id")
+    package, core = text(topology / "physical_package_id"), text(topology / "core_id")
     return f"{package}:{core}" if package and core else str(cpu)
 
 
 def _governors(cpus: list[int]) -> list[str]:
     """Of the clock rates of these CPUs, each once."""
     files = [Path(f"/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor") for cpu in cpus]
-    return sorted({governor for file in files if (governor := _read(file))})
+    return sorted({governor for file in files if (governor := text(file))})
 
 
 def usable_cpus() -> int | None:
@@ -102,7 +103,7 @@ def usable_cpus() -> int | None:
 
     Not this process's own mask, which a launcher may have narrowed to one core.
     """
-    return min((n for n in (os.cpu_count(), cgroups.cpus(_read(cgroups.OWN) or "")) if n), default=None)
+    return min((n for n in (os.cpu_count(), cgroups.cpus(text(cgroups.OWN))) if n), default=None)
 
 
 def own_cpus() -> int:
@@ -120,7 +121,7 @@ def own_cores() -> int:
 def last_level_cache() -> int | None:
     """Bytes of the largest cache that this process's first CPU reads through."""
     cpu = min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
-    sizes = [_read(path) or "" for path in Path(f"/sys/devices/system/cpu/cpu{cpu}/cache").glob("index*/size")]
+    sizes = [text(path) for path in Path(f"/sys/devices/system/cpu/cpu{cpu}/cache").glob("index*/size")]
     return max(
         (int(size[:-1]) * 1024 for size in sizes if size[:-1].isdecimal() and size[-1] == "K"), default=None
     )
@@ -161,15 +162,8 @@ def software_facts(env: Mapping[str, str]) -> dict[str, Any]:
     return {"packages": versions, "variables": steering(env)}
 
 
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text(errors="replace").strip() or None
-    except OSError:
-        return None
-
-
 def _cpu_model() -> str | None:
-    for line in (_read(Path("/proc/cpuinfo")) or "").splitlines():
+    for line in text(Path("/proc/cpuinfo")).splitlines():
         name, _, value = line.partition(":")
         if name.strip() in ("model name", "Model", "cpu"):
             return value.strip()
@@ -177,7 +171,7 @@ def _cpu_model() -> str | None:
 
 
 def _memory(name: str) -> int | None:
-    for line in (_read(Path("/proc/meminfo")) or "").splitlines():
+    for line in text(Path("/proc/meminfo")).splitlines():
         key, _, value = line.partition(":")
         if key == name and value.split()[0].isdecimal():
             return int(value.split()[0]) * 1024
@@ -187,19 +181,12 @@ def _memory(name: str) -> int | None:
 def _interfaces() -> dict[str, Any]:
     """MTU in bytes and speed in Mbit/s of the interfaces of this process's own network namespace."""
     found = {}
-    try:
-        interfaces = socket.if_nameindex()
-    except (OSError, AttributeError):
-        return {}
-    for index, name in interfaces:
-        sysfs = Path("/sys/class/net") / name
-        # /sys may show the namespace of whoever mounted it; it is believed only where the index agrees.
-        own = _read(sysfs / "ifindex") == str(index)
-        speed = (_read(sysfs / "speed") or "") if own else ""
+    for name, folder in interfaces().items():
+        speed = text(folder / "speed") if folder else ""
         facts = {
             "mtu": _mtu(name),
             "speed": int(speed) if speed.isdecimal() else None,
-            "state": _read(sysfs / "operstate") if own else None,
+            "state": text(folder / "operstate") if folder else None,
         }
         found[name] = {key: value for key, value in facts.items() if value}
     return found
@@ -216,23 +203,19 @@ def _mtu(name: str) -> int | None:
 
 def _infiniband(root: Path) -> dict[str, Any]:
     found = {}
-    try:
-        devices = sorted(root.iterdir())
-    except OSError:
-        return {}
-    for device in devices:
+    for device in entries(root):
         facts: dict[str, Any] = {
-            "firmware": _read(device / "fw_ver"),
-            "board": _read(device / "board_id"),
-            "numa_node": _read(device / "device/numa_node"),
-            "pcie_width": _read(device / "device/current_link_width"),
-            "pcie_speed": _read(device / "device/current_link_speed"),
-            "pcie_width_max": _read(device / "device/max_link_width"),
-            "pcie_speed_max": _read(device / "device/max_link_speed"),
+            "firmware": text(device / "fw_ver"),
+            "board": text(device / "board_id"),
+            "numa_node": text(device / "device/numa_node"),
+            "pcie_width": text(device / "device/current_link_width"),
+            "pcie_speed": text(device / "device/current_link_speed"),
+            "pcie_width_max": text(device / "device/max_link_width"),
+            "pcie_speed_max": text(device / "device/max_link_speed"),
             "ports": {},
         }
         for port in sorted(device.glob("ports/*")):
-            read = {name: _read(port / name) for name in ("state", "phys_state", "rate", "link_layer")}
+            read = {name: text(port / name) for name in ("state", "phys_state", "rate", "link_layer")}
             facts["ports"][port.name] = {name: value for name, value in read.items() if value}
         found[device.name] = {name: value for name, value in facts.items() if value}
     return found
@@ -240,7 +223,7 @@ def _infiniband(root: Path) -> dict[str, Any]:
 
 def libraries() -> list[str]:
     """The MPI libraries in this process."""
-    maps = (_read(Path("/proc/self/maps")) or "").splitlines()
+    maps = text(Path("/proc/self/maps")).splitlines()
     return sorted({line.split()[-1] for line in maps if "libmpi" in line})
 
 

@@ -14,10 +14,10 @@ Several = Annotated[int, msgspec.Meta(ge=1, le=2**62)]
 Seconds = Annotated[float, msgspec.Meta(ge=-1e9, le=1e9)]
 Rate = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
 # Bytes sent, bytes received, packets sent, packets received: a counter that was reset makes a negative number.
-Numbers = Annotated[
-    list[Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]], msgspec.Meta(min_length=4, max_length=4)
-]
-Rates = Annotated[list[Rate], msgspec.Meta(min_length=4, max_length=4)]
+_FOUR = msgspec.Meta(min_length=4, max_length=4)
+Numbers = Annotated[list[Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]], _FOUR]
+Rates = Annotated[list[Rate], _FOUR]
+HEEDED = "variables"  # code of a warning: what was set beforehand may be the cause of what went wrong
 
 SCHEMA = 1
 # 1 (0.1.0): first version. Additions that an old reader may ignore do not change the number.
@@ -43,9 +43,6 @@ class Warn(Record):
 
     code: str
     text: str
-
-
-HEEDED = "variables"  # the code of the warning of what was set beforehand, and may be the cause of what went wrong
 
 
 class Failure(Record):

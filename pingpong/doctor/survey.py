@@ -16,6 +16,7 @@ from pathlib import Path
 from pingpong import __version__, environment, launchers, temporary
 from pingpong.doctor import facts
 from pingpong.doctor.facts import Address, Folder, Survey
+from pingpong.sysfs import text
 
 INFINIBAND = Path("/sys/class/infiniband")
 # Of the counters of a port, those that only grow when something is wrong with cable, connector or card.
@@ -44,7 +45,7 @@ def gather(start: launchers.Start | None, folder: Path) -> Survey:
         errors=port_errors(INFINIBAND),
         nodes=numa_nodes(rank.cpus),
         memlock=None if soft == resource.RLIM_INFINITY else soft,
-        ptrace=_read(Path("/proc/sys/kernel/yama/ptrace_scope")),
+        ptrace=text(Path("/proc/sys/kernel/yama/ptrace_scope")) or None,
         copies=no_copies(),
         shared=room(Path("/dev/shm"), facts.SHARED_MEMORY),
         temporary=room(temporary.base(), facts.TEMPORARY),
@@ -114,7 +115,7 @@ def _with_prefix(address: bytes, mask: bytes) -> str | None:
 def _ipv6() -> dict[str, str]:
     """A global address of each interface that has one."""
     found = {}
-    for line in (_read(Path("/proc/self/net/if_inet6")) or "").splitlines():
+    for line in text(Path("/proc/self/net/if_inet6")).splitlines():
         digits, _, prefix, scope, _, name = line.split()
         if scope == _GLOBAL:
             found[name] = f"{ipaddress.IPv6Address(bytes.fromhex(digits))}/{int(prefix, 16)}"
@@ -125,7 +126,7 @@ def port_errors(root: Path) -> dict[str, dict[str, int]]:
     """The error counters of all HCA ports that are not 0."""
     found: dict[str, dict[str, int]] = {}
     for port in sorted(root.glob("*/ports/*")):
-        read = {name: _read(port / "counters" / name) or "" for name in ERRORS}
+        read = {name: text(port / "counters" / name) for name in ERRORS}
         grown = {name: int(text) for name, text in read.items() if text.isdecimal() and int(text)}
         if grown:
             found[f"{port.parent.parent.name}:{port.name}"] = grown
@@ -168,10 +169,3 @@ def _read_parent(libc: ctypes.CDLL) -> int:
     vectors = [_Vector(ctypes.addressof(buffer), 8) for buffer in (here, there)]
     got = libc.process_vm_readv(os.getppid(), ctypes.byref(vectors[0]), 1, ctypes.byref(vectors[1]), 1, 0)
     return 0 if got >= 0 or ctypes.get_errno() == errno.EFAULT else ctypes.get_errno()
-
-
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text(errors="replace").strip() or None
-    except OSError:
-        return None

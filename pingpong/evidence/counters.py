@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pingpong.evidence.sources import text
 from pingpong.model import Source
+from pingpong.sysfs import text
 
 FIELDS = 4  # bytes sent, bytes received, packets sent, packets received
 LARGEST = (2**32 - 1, 2**64 - 1)  # where InfiniBand's counters stop

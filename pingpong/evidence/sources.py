@@ -4,10 +4,10 @@ Nothing here raises for what a host lacks. Which units the counters have is in `
 and what has never been seen on hardware, in docs/evidence.md.
 """
 
-import socket
 from pathlib import Path
 
 from pingpong.model import Source
+from pingpong.sysfs import driver, entries, interfaces, text
 
 UP, LOOPBACK = 0x1, 0x8  # interface flags: IFF_UP, IFF_LOOPBACK
 IPOIB = "32"  # interface type: ARPHRD_INFINIBAND
@@ -21,22 +21,13 @@ def sources(sys: Path = Path("/sys"), proc: Path = Path("/proc")) -> list[Source
     return [*_interfaces(sys, proc, {port.name for port in ports}), *ports]
 
 
-def text(path: Path) -> str:
-    """What a file says, stripped; "" where it cannot be read."""
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
-        return ""
-
-
 def _interfaces(sys: Path, proc: Path, ports: set[str]) -> list[Source]:
     names = [line.partition(":")[0].strip() for line in text(proc / "self/net/dev").splitlines() if ":" in line]
-    indices = _indices()
+    folders = interfaces(sys)
     found = []
     for name in names:
-        sysfs = sys / "class/net" / name
-        # /sys may show the namespace of whoever mounted it; it is believed only where the index agrees.
-        if text(sysfs / "ifindex") != str(indices.get(name)):
+        sysfs = folders.get(name)
+        if sysfs is None:
             kind = "loopback" if name == "lo" else "net"
             found.append(Source(name=name, kind=kind))
             continue
@@ -49,7 +40,7 @@ def _interfaces(sys: Path, proc: Path, ports: set[str]) -> list[Source]:
                 kind="loopback" if flags is not None and flags & LOOPBACK else "net",
                 over=[each for each in _below(sysfs) if each in names or each in ports],
                 speed=_link_speed(sysfs),
-                driver=_driver(sysfs),
+                driver=driver(sysfs),
             )
         )
     there = {source.name for source in found} | ports
@@ -58,24 +49,17 @@ def _interfaces(sys: Path, proc: Path, ports: set[str]) -> list[Source]:
     return found
 
 
-def _indices() -> dict[str, int]:
-    try:
-        return {name: index for index, name in socket.if_nameindex()}
-    except (OSError, AttributeError):
-        return {}
-
-
 def _below(sysfs: Path) -> list[str]:
     """What an interface lies on: bond's members, VLAN's parent, bridge's ports; IPoIB's port of the HCA."""
     if text(sysfs / "type") == IPOIB and (port := _ipoib_port(sysfs)):
         return [port]
-    lower = [path.name.removeprefix("lower_") for path in _list(sysfs) if path.name.startswith("lower_")]
-    members = text(sysfs / "bonding/slaves").split() + [path.name for path in _list(sysfs / "brif")]
+    lower = [path.name.removeprefix("lower_") for path in entries(sysfs) if path.name.startswith("lower_")]
+    members = text(sysfs / "bonding/slaves").split() + [path.name for path in entries(sysfs / "brif")]
     return sorted({*lower, *members})
 
 
 def _ipoib_port(sysfs: Path) -> str | None:
-    devices = [path.name for path in _list(sysfs / "device/infiniband")]
+    devices = [path.name for path in entries(sysfs / "device/infiniband")]
     # The port, counted from 0; kernels before 3.15 had it in dev_id.
     port = max(_number(text(sysfs / "dev_port")) or 0, _number(text(sysfs / "dev_id")) or 0) + 1
     return f"{devices[0]}:{port}" if devices else None
@@ -89,8 +73,8 @@ def _link_speed(sysfs: Path) -> float | None:
 
 def _ports(sys: Path) -> list[Source]:
     found = []
-    for device in _list(sys / "class/infiniband"):
-        for port in _list(device / "ports"):
+    for device in entries(sys / "class/infiniband"):
+        for port in entries(device / "ports"):
             if "DOWN" not in text(port / "state").upper():
                 found.append(_port(device, port))
     return found
@@ -104,7 +88,7 @@ def _port(device: Path, port: Path) -> Source:
         kind="hca",
         over=[parent] if software and parent else [],
         speed=None if software else _rate(text(port / "rate")),
-        driver=_driver(device),
+        driver=driver(device),
         virtual=(device / "device/physfn").exists(),
     )
 
@@ -118,23 +102,9 @@ def _rate(rate: str) -> float | None:
         return None
 
 
-def _driver(sysfs: Path) -> str | None:
-    try:
-        return (sysfs / "device/driver").readlink().name
-    except OSError:
-        return None
-
-
 def _number(value: str) -> int | None:
     """The files have decimal and hexadecimal numbers."""
     try:
         return int(value, 0)
     except ValueError:
         return None
-
-
-def _list(folder: Path) -> list[Path]:
-    try:
-        return sorted(folder.iterdir())
-    except OSError:
-        return []

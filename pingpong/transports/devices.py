@@ -1,8 +1,10 @@
 """Network interfaces and adapters of this host, from sysfs. Never raises; what is unknown is absent."""
 
-import socket
 from dataclasses import dataclass
 from pathlib import Path
+
+from pingpong import sysfs
+from pingpong.sysfs import driver, entries, text
 
 _LOOPBACK, _INFINIBAND = "772", "32"  # ARPHRD_… of linux/if_arp.h
 
@@ -36,58 +38,31 @@ class Adapter:
 
 def interfaces(sys: Path) -> list[Interface]:
     """Those of this process's network namespace, or of a recorded tree."""
-    root = sys / "class/net"
-    if sys != Path("/sys"):
-        return [_interface(path.name, path) for path in _entries(root)]
-    try:
-        own = {name: str(index) for index, name in socket.if_nameindex()}
-    except (OSError, AttributeError):
-        return []
-    # /sys may show the namespace of whoever mounted it; it is believed only where the index agrees.
-    return [
-        _interface(name, root / name if _read(root / name / "ifindex") == index else None)
-        for name, index in own.items()
-    ]
+    if sys != sysfs.SYS:
+        return [_interface(path.name, path) for path in entries(sys / "class/net")]
+    return [_interface(name, folder) for name, folder in sysfs.interfaces().items()]
 
 
 def _interface(name: str, path: Path | None) -> Interface:
     if path is None:
         return Interface(name, None, name == "lo", False, False)
-    kind, state = _read(path / "type"), _read(path / "operstate")
+    kind, state = text(path / "type"), text(path / "operstate")
     internal = any((path / mark).exists() for mark in ("bridge", "brport", "bonding_slave", "tun_flags"))
-    up = {"up": True, "down": False, "lowerlayerdown": False}.get(state or "")
+    up = {"up": True, "down": False, "lowerlayerdown": False}.get(state)
     return Interface(name, up, kind == _LOOPBACK, kind == _INFINIBAND, internal)
 
 
 def adapters(sys: Path) -> list[Adapter]:
     """InfiniBand, RoCE, Omni-Path, True Scale and EFA devices."""
-    return [_adapter(path) for path in _entries(sys / "class/infiniband")]
+    return [_adapter(path) for path in entries(sys / "class/infiniband")]
 
 
 def _adapter(path: Path) -> Adapter:
-    ports = [port.name for port in _entries(path / "ports")]
-    active = [port for port in ports if "ACTIVE" in (_read(path / "ports" / port / "state") or "")]
-    try:
-        driver = (path / "device/driver").readlink().name
-    except OSError:
-        driver = None
-    return Adapter(path.name, driver, active, ports)
+    ports = [port.name for port in entries(path / "ports")]
+    active = [port for port in ports if "ACTIVE" in text(path / "ports" / port / "state")]
+    return Adapter(path.name, driver(path), active, ports)
 
 
 def slingshot(sys: Path) -> list[str]:
     """Names of the Cassini devices (cxi0, …)."""
-    return [path.name for path in _entries(sys / "class/cxi")]
-
-
-def _entries(path: Path) -> list[Path]:
-    try:
-        return sorted(path.iterdir())
-    except OSError:
-        return []
-
-
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text(errors="replace").strip() or None
-    except OSError:
-        return None
+    return [path.name for path in entries(sys / "class/cxi")]
