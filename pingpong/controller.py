@@ -124,7 +124,7 @@ def _measure(request: Request, path: Path, launches: Launches, mpi: str) -> int:
                 session, failure = outcome.result(request.id, path, job.number, ended)
                 left_by_it = outcome.find(session, job.number) if session else None
                 before = launches.beside(job)
-                failure = outcome.explained(failure, ended, job.transport, left_by_it, before.hint)
+                failure = outcome.explained(failure, ended, job.transport, left_by_it, before.hint, request.hosts)
                 _quote(request, ended, failure)
                 recorder.settle(
                     path, request, job, failure, said.of(ended.output, mpi), before.warnings(job.transport)

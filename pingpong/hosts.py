@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -52,6 +53,18 @@ def _checked(names: Sequence[str], where: str) -> list[str]:
 def pair(names: Sequence[str]) -> list[str]:
     """The hosts for two ranks out of those there are: the first two that differ."""
     return list(dict.fromkeys(names))[:RANKS]
+
+
+def nameless(names: Sequence[str]) -> list[str]:
+    """Those whose names this host cannot resolve."""
+    return [name for name in names if not _resolves(name)]
+
+
+def _resolves(name: str) -> bool:
+    try:
+        return bool(socket.getaddrinfo(name, None))
+    except (OSError, UnicodeError):
+        return False
 
 
 def allocated(env: Mapping[str, str], arguments: Sequence[str] = ()) -> list[str]:

@@ -5,7 +5,7 @@ import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pingpong import launch, store
+from pingpong import hosts, launch, store
 from pingpong.exits import FAILED, SIGNALLED, TIMED_OUT, USAGE, exit_code
 from pingpong.model import Failure, Run, Session, Transport
 from pingpong.transports import hints
@@ -32,19 +32,31 @@ def result(session_id: str, path: Path, number: int, ended: launch.Ended) -> tup
 
 
 def explained(
-    failure: Failure | None, ended: launch.Ended, asked: Transport | None, run: Run | None, before: str | None
+    failure: Failure | None,
+    ended: launch.Ended,
+    asked: Transport | None,
+    run: Run | None,
+    before: str | None,
+    nodes: Sequence[str],
 ) -> Failure | None:
     """The failure of a launch in a rank's own words, if it had some, and with what to do about it.
 
-    Its output may tell why it could not begin; `before` names what was set beforehand and may be the cause.
+    Its output, or the names of its `nodes`, may tell why it could not begin; `before` names what was set
+    beforehand and may be the cause.
     """
     if failure and failure.reason.startswith(_ENDED):
         failure.reason = next(iter(_own(failure.output)), failure.reason)
     if failure and failure.exit != USAGE and not ended.signal:
         output = "\n".join(launch.telling(ended.output, 60, 60))
-        found = None if run and run.points else hints.hint(output, asked)
+        found = None if run and run.points else _unknown(nodes) or hints.hint(output, asked)
         failure.hint = "; ".join(filter(None, (found, before))) or None
     return failure
+
+
+def _unknown(nodes: Sequence[str]) -> str | None:
+    if names := hosts.nameless(nodes):
+        return f"the name {' and '.join(names)} does not resolve here: look at --hosts, DNS and /etc/hosts"
+    return None
 
 
 def find(session: Session, number: int) -> Run | None:

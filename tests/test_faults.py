@@ -247,3 +247,11 @@ def test_a_signal_ends_all_launches_whenever_it_comes(tmp_path, launcher):
     code, _, err = job.end()
     assert code == 143 and "terminated (SIGTERM)" in err and "of 30 launches complete" in err
     assert 2 <= len(store.load(tmp_path / "r.json").runs) <= 4
+
+
+def test_a_host_whose_name_nobody_knows_is_named(tmp_path):
+    """RFC 2606 keeps .invalid free."""
+    command = [PINGPONG, "run", "--hosts", "localhost,nosuch.invalid", "-m", "8", "-o", "r.json"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode in (1, 124)
+    assert "the name nosuch.invalid does not resolve here: look at --hosts" in done.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pingpong import environment
+from pingpong import environment, store
 from pingpong.transports import Here, TransportError, listing, resolve, speaking
 
 PROGRAM = str(Path(__file__).parent / "programs/carried.py")
@@ -85,3 +85,15 @@ def test_no_parameter_of_the_installation_is_called_misspelt(where):
             resolve(f"mine=--mca {name} ^", where)
     for name in where.has.variables:
         resolve(f"mine={name}=1", where)
+
+
+def test_transports_that_all_fail_leave_a_table_and_their_reasons(tmp_path, where):
+    command = [sys.executable, "-m", "pingpong", "run", "--all-available", "-m", "8", "-o", "r.json", "-q"]
+    command += ["--mpiexec-args", "--no-such-option"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "Transports" in done.stdout and "failed" in done.stdout
+    available = {entry.name for entry in listing(where) if entry.transport}
+    runs = store.load(tmp_path / "r.json").runs
+    assert {run.transport.name for run in runs} == available
+    assert all(run.failure.command and "no-such-option" in " ".join(run.failure.output) for run in runs)

@@ -5,7 +5,6 @@ import os
 import shlex
 import shutil
 import signal
-import socket
 import sys
 import tempfile
 import time
@@ -16,7 +15,7 @@ from pingpong import environment, launch, launchers, temporary
 from pingpong.doctor import facts, findings, lines, meeting, node, survey
 from pingpong.doctor.facts import Finding, Launch
 from pingpong.exits import FAILED, SIGNALLED, USAGE
-from pingpong.hosts import HostsError, allocated
+from pingpong.hosts import HostsError, allocated, nameless
 from pingpong.launches import travelling
 from pingpong.native import cache, programs
 from pingpong.say import quote, say, show
@@ -100,7 +99,7 @@ def _start(
     )
     if len(started.surveys) < 2:
         started.own = survey.addresses()
-        started.nameless = [host for host in started.hosts if not _resolves(host)]
+        started.nameless = nameless(started.hosts)
     started.output = launch.telling(ended.output)
     if verbose:
         quote(started.output)
@@ -112,13 +111,6 @@ def _wordless(ended: launch.Ended) -> bool:
     said = launch.telling(ended.output)
     silent = not said or ("Launch proxy failed" in said[0] and all(line.startswith("[mpiexec@") for line in said))
     return ended.status > 0 and silent and not ended.signal and not lines.hear(ended.output)
-
-
-def _resolves(host: str) -> bool:
-    try:
-        return bool(socket.getaddrinfo(host, None))
-    except (OSError, UnicodeError):
-        return False
 
 
 def _no_native() -> str | None:
