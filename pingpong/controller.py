@@ -84,7 +84,9 @@ def _transports(request: Request, here: Here) -> list[Transport]:
     """What was asked for, each once. Raises TransportError."""
     asked = request.asked
     if request.all_available:
-        asked = [entry.name for entry in transports.listing(here) if entry.transport and not entry.missing]
+        asked = transports.available(here)
+        if not here.member:
+            say("this machine is none of the hosts: transports that need a device there must be named (-t)")
     found: dict[str, Transport] = {}
     for text in asked:
         try:

@@ -162,20 +162,20 @@ class Launcher:
             where = ["-hosts", ",".join(hosts), "-ppn", str(each)]
         return [str(self.path), "-n", str(ranks), *where, *extra, *program]
 
-    def permission(self) -> dict[str, str]:
-        """What makes the launcher start anything for root."""
-        if self.family.name != "Open MPI" or os.geteuid() != 0:
-            return {}
-        return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    def needs(self) -> dict[str, str]:
+        """Without these variables it would start nothing for root, or put ranks elsewhere than it is told."""
+        if self.family.name == "Open MPI" and os.geteuid() == 0:
+            return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        if self.family.name == "Intel MPI":
+            return {"I_MPI_JOB_RESPECT_PROCESS_PLACEMENT": "off"}  # else a batch system's word beats -ppn
+        return {}
 
     def environment(self) -> dict[str, str]:
         """What the launcher needs of its environment here, beside what is there."""
-        needs = self.permission() | ({} if "HOME" in os.environ else {"HOME": _home()})
+        needs = self.needs() | ({} if "HOME" in os.environ else {"HOME": _home()})
         if self.family.name == "Open MPI":
             # A daemon that has lost its mpiexec must not wait for ten minutes before it looks.
             needs |= {name: value for name, value in _KEEPALIVE.items() if name not in os.environ}
-        if self.family.name == "Intel MPI":
-            needs |= {"I_MPI_JOB_RESPECT_PROCESS_PLACEMENT": "off"}  # else a batch system's word beats -ppn
         return needs
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pingpong import environment, launch, relay, store
 from pingpong.launch import Ended, Limit, UselessError
-from pingpong.launchers import Launcher
+from pingpong.launchers import Launcher, places
 from pingpong.model import Transport
 from pingpong.progress import Progress
 from pingpong.request import Job, Request
@@ -44,19 +44,18 @@ class Launches:
     def line(self, job: Job) -> str:
         """The command line of a launch for a shell, with what the user asked to measure."""
         asked = job.transport or _NOTHING
-        own = self._launcher.permission() | self._spoken.environment | asked.environment
+        ours = self._launcher.needs() | self._spoken.environment
+        own = {name: value for name, value in ours.items() if name not in os.environ} | asked.environment
         variables = [f"{name}={shlex.quote(value)}" for name, value in own.items()]
-        # By their whole paths: other hosts need not have them on PATH.
-        program = [sys.executable, "-m", "pingpong", "run", *self._request.words]
+        program = [*self._program(), *self._request.words]
         command = self._command(program, job, [])
         return " ".join([*variables, shlex.join(command)])
 
     def run(self, job: Job, path: Path, limit: Limit, progress: Progress) -> Ended:
         """Start a launch, follow it into the journal at `path` until it ends, and clean up behind it."""
         asked = job.transport or _NOTHING
-        program = [sys.executable, "-m", "pingpong", "run", "--worker"]
         orders = self._request.orders(job, environment.identity(), self.beside(job).warnings(job.transport))
-        program += [orders, "-o", str(path.absolute())]
+        program = [*self._program(), "--worker", orders, "-o", str(path.absolute())]
         command = self._command(program, job, [TOKEN])
         self._tell(command[:-3])
         ended, moved = self._follow(command, asked, job.number, path, limit, progress)
@@ -101,6 +100,11 @@ class Launches:
         given = [name for each in setting for name in spelling.variables(each)]
         return beside(job.transport, given, self._settings, self._here)
 
+    def _program(self) -> list[str]:
+        """A rank, by its whole path: other hosts need not have it on PATH."""
+        bind = self._request.hosts and not places(self._request.mpiexec_args)
+        return [sys.executable, "-m", "pingpong", "run", *(["--bind"] if bind else [])]
+
     def _command(self, program: list[str], job: Job, variables: list[str]) -> list[str]:
         asked, before = job.transport or _NOTHING, self.beside(job)
         given = [*self._request.mpiexec_args, *before.arguments, *asked.arguments]
@@ -120,7 +124,11 @@ class Launches:
         return travelling(self._environment(asked), [*self._spoken.environment, *asked.environment])
 
     def _tell(self, command: list[str]) -> None:
-        if not self._told and not set(self._launcher.permission()) <= set(os.environ):
+        if (
+            not self._told
+            and "OMPI_ALLOW_RUN_AS_ROOT" in self._launcher.needs()
+            and "OMPI_ALLOW_RUN_AS_ROOT" not in os.environ
+        ):
             say("you are root, which Open MPI refuses by default: allowed for this launch")
         self._told = True
         if self._request.verbose:

@@ -12,7 +12,6 @@ import msgspec
 from msgspec import structs
 
 from pingpong import store
-from pingpong.launchers import places
 from pingpong.model import Plan, Session, Transport, Warn
 from pingpong.units import printable
 
@@ -87,7 +86,6 @@ class Request:
     def orders(self, job: Job, machine: str | None, warnings: Sequence[Warn] = ()) -> str:
         """What the ranks of a launch from `machine` are told, as one word of a command line."""
         orders: dict[str, Any] = {"plan": store.to_builtins(self.plan_of(job.number)), "launch": job.number}
-        orders["bind"] = bool(self.hosts) and not places(self.mpiexec_args)
         orders["transport"] = store.to_builtins(job.transport) if job.transport else None
         orders |= {"hosts": self.hosts, "machine": machine, "no_native": self.no_native}
         orders["warnings"] = [store.to_builtins(each) for each in warnings]
@@ -95,10 +93,12 @@ class Request:
         return store.encode(orders).decode()
 
 
-def of_orders(text: str, output: Path | None) -> Request:
+def of_orders(text: str, output: Path | None, bind: bool = False) -> Request:
     """The request of a rank that was launched with these orders."""
     orders = msgspec.json.decode(text)
     asked = orders.pop("transport")
     orders["transport"] = store.from_builtins(asked, Transport) if asked else None
     orders["warnings"] = [store.from_builtins(each, Warn) for each in orders["warnings"]]
-    return Request(store.from_builtins(orders.pop("plan"), Plan), output, show=None, quiet=True, **orders)
+    return Request(
+        store.from_builtins(orders.pop("plan"), Plan), output, show=None, quiet=True, bind=bind, **orders
+    )

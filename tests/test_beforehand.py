@@ -43,8 +43,6 @@ def names(settings):
         (OPEN_MPI_5, "tcp", "OMPI_MCA_btl_base_exclude"),
         (OPEN_MPI_5, "shm", "OMPI_MCA_smsc"),  # would be shm-nocma
         (OPEN_MPI_4, "shm", "OMPI_MCA_btl_vader_single_copy_mechanism"),
-        (OPEN_MPI_5, "ucx", "UCX_TLS"),
-        (OPEN_MPI_5, "ucx:tcp", "UCX_NET_DEVICES"),
         (OPEN_MPI_5, "ucx:tcp@ib0", "MPI_UCX_TLS"),  # believed before UCX_TLS
         (OPEN_MPI_5, "ucx:tcp@ib0", "OMPI_MCA_opal_common_ucx_tls"),
         (OPEN_MPI_5, "ofi:tcp@ib0", "FI_PROVIDER"),
@@ -81,6 +79,8 @@ def test_the_default_and_flags_of_ones_own_leave_all_as_it_is(before, asked, nam
         (OPEN_MPI_5, "tcp@ib0", "OMPI_MCA_btl_tcp_if_include"),
         (OPEN_MPI_5, "tcp@ib0", "OMPI_MCA_pml"),
         (OPEN_MPI_5, "ucx:tcp@ib0", "UCX_NET_DEVICES"),
+        (OPEN_MPI_5, "ucx", "UCX_TLS"),
+        (MPICH, "tcp", "UCX_NET_DEVICES"),
         (MPICH, "tcp@ib0", "UCX_TLS"),
         (INTEL, "tcp@ib0", "I_MPI_FABRICS"),
     ],

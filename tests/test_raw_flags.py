@@ -28,6 +28,7 @@ def machine(tmp_path):
         ("m=OMPI_MCA_btl=tcp,self", "m", {"OMPI_MCA_btl": "tcp,self"}, []),
         ("m=FI_PROVIDER='udp;ofi_rxd' X=", "m", {"FI_PROVIDER": "udp;ofi_rxd", "X": ""}, []),
         ("m=-x 'A=b c'", "m", {}, ["-x", "A=b c"]),
+        ("m=-genv UCX_TLS=tcp", "m", {}, ["-genv", "UCX_TLS=tcp"]),
     ],
 )
 def test_label_variables_and_arguments(machine, asked, name, environment, arguments):

@@ -97,17 +97,10 @@ def test_an_end_in_the_middle_of_a_sending_leaves_what_can_be_read(tmp_path, mon
 
 def test_names_that_are_not_utf_8_reach_the_ranks_and_the_file(tmp_path):
     request = Request(plan(), None, ["pingpong", "run", "-o", "caf\udce9"], show=None)
-    request.hosts = ["n1", "n2"]
     heeded = Warn(code="variables", text="UCX_LOG_FILE=/home/m\udcfcller")
     told = of_orders(request.orders(Job(1, None), None, [heeded]), None)
-    assert told.warnings[0].text == "UCX_LOG_FILE=/home/m\\udcfcller" and told.bind
+    assert told.warnings[0].text == "UCX_LOG_FILE=/home/m\\udcfcller"
     path = tmp_path / "r.json"
     runs = [Run(launch=1, source="test", status="partial")]
     store.save(Session(schema=1, id="0" * 32, command=request.command, runs=runs), path)
     assert store.load(path).command[-1] == "caf\\udce9"
-
-
-def test_ranks_bind_themselves_only_where_the_user_says_nothing_of_it():
-    request = Request(plan(), None, ["pingpong"], show=None, hosts=["n1", "n2"])
-    request.mpiexec_args = ["--bind-to", "socket"]
-    assert not of_orders(request.orders(Job(1, None), None), None).bind

@@ -8,7 +8,7 @@ import pytest
 
 from pingpong import cli, environment
 from pingpong.texts import transports as texts
-from pingpong.transports import NAMES, Here, TransportError, listing, resolve, speaking
+from pingpong.transports import NAMES, Here, TransportError, available, listing, resolve, speaking
 from pingpong.transports.installed import Installed, names_in, parse_ompi_info
 
 from .hosts import CLUSTER, EVERY, INSTALLED, OMPI_4, OMPI_5, TCP, here, open_mpi, other, tree
@@ -41,7 +41,12 @@ def words(transport):
         (OPEN_MPI_5, "shm-nocma", "--mca pml ob1 --mca btl sm,self --mca smsc ^cma", "shm"),
         (OPEN_MPI_5, "tcp", "--mca pml ob1 --mca btl tcp,self", "net"),
         (OPEN_MPI_5, "tcp@eth0", "--mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include eth0", "net:eth0"),
-        (OPEN_MPI_5, "ucx", "--mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any", None),
+        (
+            OPEN_MPI_5,
+            "ucx",
+            "UCX_TLS=all UCX_NET_DEVICES=all --mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any",
+            None,
+        ),
         (
             OPEN_MPI_5,
             "ucx:tcp@eth0",
@@ -237,6 +242,9 @@ def test_devices_are_looked_at_by_kind_name_port_and_state(tmp_path):
     assert "'mlx5_0:3'" in refusal("ucx:rc@mlx5_0:3", where)
     assert refusal("tcp@ib1", where) == "the network interface 'ib1' is down"
     assert resolve("efa", where).carrier == "hca"
+    assert resolve("ucx:srd@rdmap0s6", where).carrier == "hca:rdmap0s6:1"
+    assert resolve("ucx:all@mlx5_0:1", where).carrier == "hca:mlx5_0:1"
+    assert resolve("ucx:all", where).carrier == resolve("ucx", where).carrier is None
 
 
 @pytest.mark.parametrize(
@@ -263,6 +271,9 @@ def test_a_login_node_says_nothing_about_the_nodes(tmp_path):
     unknown = resolve("ucx@ib7", where)
     assert (unknown.environment["UCX_NET_DEVICES"], unknown.carrier) == ("ib7", None)
     assert "does not leave its host" in refusal("tcp@lo", where)
+    # Of all that could be had there, what needs no device or takes any.
+    assert set(available(where)) == {"default", "tcp", "ucx"}
+    assert "write ofi:PROVIDER" in refusal("ofi", where)
 
 
 def test_an_mpi_of_another_kind_has_a_default_and_raw_flags(tmp_path):

@@ -98,6 +98,7 @@ def _positive(_context: click.Context, _parameter: click.Parameter, value: float
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 @click.option("-v", "--verbose", is_flag=True, help="Say what is started and what MPI printed.")
 @click.option("--worker", hidden=True, metavar="ORDERS")
+@click.option("--bind", hidden=True, is_flag=True)  # for a rank: bind yourself to a core
 def run(text: dict[str, Any], output: Path | None, here: bool | None, worker: str | None, **options: Any) -> int:
     """Measure ping-pongs between two ranks.
 
@@ -110,7 +111,7 @@ def run(text: dict[str, Any], output: Path | None, here: bool | None, worker: st
     if worker is not None:
         from pingpong import worker as rank
 
-        return rank.main(of_orders(worker, output))
+        return rank.main(of_orders(worker, output, options["bind"]))
     try:
         plan = plans.make(
             kernels=options["kernels"],
@@ -127,7 +128,7 @@ def run(text: dict[str, Any], output: Path | None, here: bool | None, worker: st
         )
     except (plans.PlanError, UnitError) as error:
         raise click.UsageError(str(error)) from None
-    asked = {name: options[name] for name in ("launches", "mpiexec_args", "quiet", "verbose")}
+    asked = {name: options[name] for name in ("launches", "mpiexec_args", "quiet", "verbose", "bind")}
     watch = plan.seconds or 0.0
     asked["time_limit"] = options["time_limit"] or max(3600.0, 2 * watch)
     if watch > asked["time_limit"]:

@@ -11,7 +11,7 @@ from pingpong.model import Transport
 from pingpong.transports import intelmpi, listed, mpich, openmpi, raw, spelling
 from pingpong.transports.base import Asked, Entry, Here, TransportError, Way, parse
 
-__all__ = ["NAMES", "Entry", "Here", "TransportError", "listing", "resolve", "speaking"]
+__all__ = ["NAMES", "Entry", "Here", "TransportError", "available", "listing", "resolve", "speaking"]
 
 _MPIS: Mapping[str, Mapping[str, Way]] = {
     "Open MPI": openmpi.WAYS,
@@ -62,6 +62,17 @@ def listing(here: Here) -> list[Entry]:
     """All names, and those with a device or a way of UCX or libfabric that can be had here."""
     entries = [_entry(name, needs, here) for name, needs in listed.names(_MPIS.get(here.mpi, {}), here)]
     return [entry for entry in entries if entry.missing is None or entry.name in NAMES]
+
+
+def available(here: Here) -> list[str]:
+    """Those that can be had. Where this machine is none of the hosts, nothing is known of their devices: then only
+    those that need none, or take any.
+    """
+    return [
+        entry.name
+        for entry in listing(here)
+        if entry.transport and (here.member or (entry.transport.carrier or "net") in ("net", "shm"))
+    ]
 
 
 def _entry(name: str, needs: str, here: Here) -> Entry:

@@ -110,8 +110,10 @@ def choose(provider: str | None, asked: Asked, here: Here) -> Chosen:
 
 def fabric(here: Here) -> None:
     """Raises TransportError where libfabric finds nothing but TCP and memory: what it takes then is no fabric."""
+    if not here.member:
+        raise TransportError("what libfabric would take on the hosts is not known here: write ofi:PROVIDER")
     found = here.has.usable
-    if found is None or not here.member:
+    if found is None:
         return
     names = {provider.partition(";")[0] for provider, _ in found}
     if names and names <= ANYWHERE:

@@ -53,6 +53,9 @@ def read(text: str, names: Sequence[str]) -> Transport:
             )
     for flag, values in _TAKES.items():
         for place, word in enumerate(words):
-            if word.lstrip("-") == flag and word.startswith("-") and len(words) - place <= values:
+            both = flag in ("genv", "env") and "=" in "".join(
+                words[place + 1 : place + 2]
+            )  # Hydra takes NAME=VALUE
+            if word.lstrip("-") == flag and word.startswith("-") and len(words) - place <= values - both:
                 raise TransportError(f"transport {label!r}: {word} needs {values} words after it")
     return Transport(name=label, arguments=words, environment=environment)

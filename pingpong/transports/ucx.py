@@ -12,6 +12,7 @@ CHOOSES = r"(?:MPI_)?UCX_(?:TLS|PROTOS|(?:NET|SHM|ACC|SELF)_DEVICES|SOCKADDR_TLS
 ALL = r"(?:MPI_)?UCX_\w+"
 _HCA = ("rc", "rc_v", "rc_x", "rc_verbs", "rc_mlx5", "ud", "ud_v", "ud_x", "ud_verbs", "ud_mlx5",
         "dc", "dc_x", "dc_mlx5", "ib", "gga", "gga_mlx5", "srd")  # fmt: skip
+KINDS = ("verbs", "hfi1", "qib", "efa")
 _SHM = ("shm", "sm", "mm", "posix", "sysv", "cma", "knem", "xpmem")
 _ASIDE = ("self", "cuda", "cuda_copy", "cuda_ipc", "gdr_copy", "rocm", "rocm_copy", "rocm_ipc", "rocm_gdr", "ze",
           "ze_copy", "ze_ipc", "ze_gdr")  # fmt: skip  # a rank's own memory, and that of graphics processors
@@ -20,14 +21,15 @@ _KNOWN = (*_CARRIERS, *_ASIDE, "all", "ugni")
 
 
 def flags(asked: Asked, here: Here) -> Flags:
-    """UCX_TLS and UCX_NET_DEVICES, and the carrier that they leave."""
-    environment = {}
+    """UCX_TLS and UCX_NET_DEVICES, and the carrier that they leave.
+
+    They are set in any case: a file of UCX's (ucx.conf) may say otherwise.
+    """
     carriers = _carriers(asked, here)
-    if asked.detail:
-        environment["UCX_TLS"] = asked.detail
+    environment = {"UCX_TLS": asked.detail or "all"} | ({} if carriers == {"shm"} else {"UCX_NET_DEVICES": "all"})
     carrier = next(iter(carriers)) if len(carriers) == 1 and carriers != {"unknown"} else None
     if "hca" in carriers and not _open(asked) and not asked.device:
-        needs.adapter(None, here)
+        needs.adapter(None, here, KINDS)
     if asked.device:
         devices = [_device(name, carriers, asked, here) for name in asked.device.split(",")]
         environment["UCX_NET_DEVICES"] = ",".join(name for name, _ in devices)
@@ -40,7 +42,7 @@ def flags(asked: Asked, here: Here) -> Flags:
 
 def _open(asked: Asked) -> bool:
     """Whether UCX still chooses its transports."""
-    return not asked.detail or asked.detail.startswith("^")
+    return not asked.detail or asked.detail == "all" or asked.detail.startswith("^")
 
 
 def _carriers(asked: Asked, here: Here) -> set[str]:
@@ -76,4 +78,4 @@ def _device(name: str, carriers: set[str], asked: Asked, here: Here) -> tuple[st
             needs.interface(name, here)
         return name, None  # on the nodes it may be either
     port = needs.first_port(name, here)
-    return port, needs.adapter(port, here)
+    return port, needs.adapter(port, here, KINDS)

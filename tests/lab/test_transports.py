@@ -231,7 +231,7 @@ def test_results_come_back_from_hosts_that_share_no_files(lab, run, tmp_path):
 
 
 def test_the_command_line_of_a_dry_run_works_when_typed(lab, mpi_name, tmp_path):
-    """Also where variables are set that the transport leaves out."""
+    """Also where variables are set that the transport leaves out; ranks bind themselves as in a run."""
     args = [*PINGPONG, "run", *TWO, "-t", "tcp@ib0", "-k", "blocking", "-m", "8", "-n", "60", "--dry-run"]
     env = CONTRARY[mpi_name]
     line = lab.run("nodeA", args, cwd=tmp_path, env=env).stdout
@@ -239,6 +239,9 @@ def test_the_command_line_of_a_dry_run_works_when_typed(lab, mpi_name, tmp_path)
     done = lab.run("nodeA", ["sh", "-c", line], cwd=tmp_path, env=env)
     assert done.returncode == 0, done.stderr
     assert "rank 1 on host nodeB" in done.stdout and "# wire: ib0" in done.stdout
+    (result,) = tmp_path.iterdir()
+    ranks = store.load(result).runs[0].ranks
+    assert [len(rank.cores) for rank in ranks] == [1, 1]
 
 
 def test_traffic_of_somebody_else_never_makes_a_wrong_word(lab, run):
