@@ -31,7 +31,7 @@ def cpus(own: str, root: Path = ROOT) -> int | None:
     counts = (
         count(text(group / name))
         for group in _groups(own, "cpuset", root)
-        for name in ("cpuset.cpus.effective", "cpuset.effective_cpus")
+        for name in ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus")
     )
     return min(filter(None, counts), default=None)
 
@@ -53,6 +53,8 @@ def _groups(own: str, controller: str, root: Path) -> Iterator[Path]:
         if controllers and controller not in controllers.split(","):
             continue
         # Where both versions are there, that of version 2 is a folder among those of version 1.
-        for top in (root / controllers,) if controllers else (root, root / "unified"):
+        # Version 1's folder may have the controllers in another order; a link then has the name of each.
+        tops = (root / controllers, root / controller) if controllers else (root, root / "unified")
+        for top in dict.fromkeys(tops):
             group = Path(path.lstrip("/"))
             yield from (top / level for level in (group, *group.parents))

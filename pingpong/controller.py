@@ -16,7 +16,6 @@ from pingpong import (
     launch,
     launchers,
     outcome,
-    parameters,
     plans,
     recorder,
     transports,
@@ -31,7 +30,7 @@ from pingpong.progress import Progress
 from pingpong.request import Job, Request
 from pingpong.say import quote, say, show
 from pingpong.transports import Here, TransportError
-from pingpong.transports.beforehand import Setting, collect
+from pingpong.transports.beforehand import standing
 
 
 def run(request: Request) -> int:
@@ -48,7 +47,9 @@ def run(request: Request) -> int:
     except (launchers.LauncherError, TransportError, hosts.HostsError) as error:
         say(str(error))
         return USAGE
-    launches = Launches(request, launcher, here, transports.speaking(here), _beforehand(mpi, here))
+    launches = Launches(
+        request, launcher, here, transports.speaking(here), standing(mpi["files"], os.environ, here)
+    )
     if request.dry_run:
         show("".join(launches.line(job) + "\n" for job in request.jobs()))
         return 0
@@ -66,11 +67,6 @@ def run(request: Request) -> int:
         say(refused)
         return USAGE
     return _measure(request, path, launches, mpi["name"])
-
-
-def _beforehand(mpi: dict[str, Any], here: Here) -> list[Setting]:
-    files = parameters.of_messages(mpi["files"], os.environ) if mpi["name"] == "Open MPI" else {}
-    return collect(environment.steering(os.environ), files, here)
 
 
 def _here(mpi: dict[str, Any], launcher: launchers.Launcher, names: list[str]) -> Here:

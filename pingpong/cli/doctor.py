@@ -1,5 +1,6 @@
 """`pingpong doctor`: what is in the way of measuring."""
 
+import os
 from pathlib import Path
 
 import click
@@ -27,6 +28,10 @@ def doctor(
         from pingpong.doctor import rank
 
         return rank.main(worker, bind)
+    from pingpong import launchers
     from pingpong.doctor import run as preflight
+
+    if launchers.started_by(os.environ):
+        raise click.UsageError("the doctor starts mpiexec itself: leave out mpiexec or srun")
 
     return preflight.main(hosts_of(hosts, hostfile), mpiexec_args, verbose)

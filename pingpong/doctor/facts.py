@@ -9,6 +9,7 @@ from pingpong.model import Rank, Record
 
 # How far a rank came, in this order.
 Stage = Literal["started", "loaded", "initialised", "met", "moved"]
+PATIENCE = 12.0  # seconds that a rank may take to look around, and that it then waits for the other one
 SMALL, LARGE = 1, 1 << 20  # bytes of the messages that make it "met" and "moved"
 
 SHARED_MEMORY = 32 << 20  # bytes of /dev/shm: with 16 MiB Intel MPI dies of a bus error, with 1 MiB MPICH does
@@ -19,12 +20,14 @@ OUTPUT = 4 << 20  # bytes that a result takes at most, unless it is one of many 
 class Address(Record):
     """An interface of the process's own network namespace: switched on or not, with a link or not.
 
-    `address` is its IPv4 address with prefix length, such as "10.77.2.1/24".
+    `enslaved` is one that belongs to a bridge or bond, which has the address. `address` is its IPv4 address with
+    prefix length, such as "10.77.2.1/24".
     """
 
     on: bool
     link: bool
     loopback: bool
+    enslaved: bool = False
     mtu: int | None = None
     address: str | None = None
     ipv6: str | None = None

@@ -97,7 +97,7 @@ def pcie(launch: Launch) -> list[Finding]:
         for name, card in _cards(survey).items():
             for what, unit in (("width", "lanes"), ("speed", "")):
                 now, most = card.get(f"pcie_{what}"), card.get(f"pcie_{what}_max")
-                if now and most and _number(now) < _number(most):
+                if now and most and 0 < _number(now) < _number(most):  # a virtual function says 0 and Unknown
                     text = f"HCA {name} on host {host} has a PCIe {what} of {now} {unit}".rstrip()
                     advice = "seat it in a slot that has them (lspci -vv, LnkSta), and check the BIOS"
                     found.append(Finding("note", f"{text}, and could have {most}", advice))
@@ -135,9 +135,10 @@ def memlock(launch: Launch) -> list[Finding]:
             and any(port.active for port in _all_ports(launch) if port.host == host)
         ):
             limit = f"{survey.memlock >> 10} KiB"
-            what = f"ranks on host {host} may lock {limit} of memory: an HCA cannot register their buffers"
+            what = f"ranks on host {host} may lock {limit} of memory: an HCA cannot register large buffers"
+            what += ", and MPI fails or takes another way"
             advice = (
                 "ulimit -l unlimited: /etc/security/limits.conf (memlock), LimitMEMLOCK= of sshd, slurmd or docker"
             )
-            found.append(Finding("problem", what, advice))
+            found.append(Finding(launch.level, what, advice))
     return found

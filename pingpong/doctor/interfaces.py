@@ -18,18 +18,21 @@ class _Pair(NamedTuple):
         return self.names[0] if len(set(self.names)) == 1 else " and ".join(self.names)
 
 
-def chosen(given: list[str], name: str, address: str | None) -> bool:
-    """Whether what the user said to mpiexec or by variables leaves an interface in use.
+# By MPI the lists of interfaces to use, and of those not to use.
+_LISTS = {
+    "Open MPI": ("btl_tcp_if_include", "btl_tcp_if_exclude"),
+    "MPICH": ("UCX_NET_DEVICES|FI_TCP_IFACE", None),
+    "Intel MPI": ("FI_TCP_IFACE", None),
+}
 
-    Told by the names of such lists: Open MPI's if_include and if_exclude, UCX_NET_DEVICES, FI_TCP_IFACE.
-    """
+
+def chosen(mpi: str, given: list[str], name: str, address: str | None) -> bool:
+    """Whether what the user said to mpiexec or by variables leaves an interface in use."""
     text = " ".join(given)
-    for lists, included in (
-        (r"btl_tcp_if_exclude", False),
-        (r"btl_tcp_if_include|UCX_NET_DEVICES|FI_TCP_IFACE", True),
-    ):
-        for words in re.findall(rf"(?:{lists})[= ](\S+)", text):
-            if words != "all" and any(_means(word, name, address) for word in words.split(",")) != included:
+    for lists, included in zip(_LISTS.get(mpi, ()), (True, False), strict=False):
+        for words in re.findall(rf"(?:{lists})[= ](\S+)", text) if lists else ():
+            listed = [word for word in words.split(",") if word != "all" and ":" not in word]  # mlx5_0:1 is an HCA
+            if listed and any(_means(word, name, address) for word in listed) != included:
                 return False
     return True
 
@@ -52,23 +55,30 @@ def _usable(launch: Launch) -> list[dict[str, Address]]:
     if a.machine == b.machine and a.network == b.network:
         return []
     return [
-        {n: i for n, i in s.addresses.items() if not i.loopback and chosen(launch.given, n, i.address)}
+        {
+            n: i
+            for n, i in s.addresses.items()
+            if not (i.loopback or i.enslaved) and chosen(launch.mpi, launch.given, n, i.address)
+        }
         for s in surveys
     ]
 
 
 def _pairs(launch: Launch) -> list[_Pair]:
-    """Interfaces that belong together: in one network, or else of one name."""
+    """Interfaces that belong together: in one network, and of those that are left, of one name."""
     if not (usable := _usable(launch)):
         return []
     (ours, theirs), (one, two) = usable, map(launch.host_of, launch.surveys)
-    found, left = [], dict(theirs)
+    together: dict[str, str] = {}
     for name, mine in ours.items():
-        twins = [other for other, end in left.items() if _network(mine) and _network(end) == _network(mine)]
-        other = name if name in twins else twins[0] if twins else name
-        if other in left:
-            found.append(_Pair((one, two), (name, other), (mine, left.pop(other))))
-    return found
+        free = [n for n in theirs if n not in together.values()]
+        twins = [n for n in free if _network(mine) and _network(theirs[n]) == _network(mine)]
+        if twins:
+            together[name] = name if name in twins else twins[0]
+    for name in ours:
+        if name in theirs and name not in together and name not in together.values():
+            together[name] = name
+    return [_Pair((one, two), (a, b), (ours[a], theirs[b])) for a, b in together.items()]
 
 
 def _network(end: Address) -> str | None:

@@ -3,6 +3,7 @@
 import re
 
 from pingpong import launchers, placement
+from pingpong.doctor import facts
 from pingpong.doctor.facts import Finding, Launch, Survey
 
 QUOTED = 6  # lines of the launcher's own words
@@ -95,7 +96,10 @@ def _choose(launch: Launch) -> str:
         "Open MPI": "--mpiexec-args '--mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include NAME'",
         "Intel MPI": "FI_TCP_IFACE=NAME",
     }.get(launch.mpi, "UCX_NET_DEVICES=NAME")
-    return f"mend the other problems here, open the firewall between the hosts, or choose an interface: {how}"
+    return (
+        "mend the other problems here, open the firewall between the hosts, or choose an interface: "
+        f"{how}; where all is only slow, a run waits longer than the {facts.PATIENCE:.0f} s of the doctor"
+    )
 
 
 def _words(launch: Launch) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pingpong import environment, launchers, temporary
-from pingpong.doctor.facts import LARGE, SMALL, Survey
+from pingpong.doctor.facts import LARGE, PATIENCE, SMALL, Survey
 from pingpong.doctor.lines import tell
 from pingpong.doctor.survey import gather
 from pingpong.guard import Guard
@@ -19,7 +19,6 @@ from pingpong.guard import Guard
 if TYPE_CHECKING:
     from mpi4py.MPI import Intracomm
 
-LIMIT = 12.0  # seconds that a rank may take to look around, and that it then waits for the other one
 LAST_WORDS = 0.3  # seconds for the launcher to pass on what was printed
 
 
@@ -51,7 +50,7 @@ def _leave_later() -> None:
 
     faulthandler's own thread can; its traceback would explain nothing.
     """
-    faulthandler.dump_traceback_later(LIMIT, exit=True, file=Path(os.devnull).open("w"))  # noqa: SIM115
+    faulthandler.dump_traceback_later(PATIENCE, exit=True, file=Path(os.devnull).open("w"))  # noqa: SIM115
 
 
 def _meet(survey: Survey) -> None:

@@ -19,6 +19,8 @@ from pingpong.hosts import HostsError, allocated, nameless
 from pingpong.launches import travelling
 from pingpong.native import cache, programs
 from pingpong.say import quote, say, show
+from pingpong.transports import Here
+from pingpong.transports.beforehand import standing
 
 AGAIN = 3.0  # seconds within which a launch that fails without a word is tried again
 LIMIT = launch.Limit(30.0, "it took longer than 30 s")  # more than its ranks take to give up
@@ -44,12 +46,15 @@ def main(hosts: Sequence[str], mpiexec_args: Sequence[str], verbose: bool) -> in
     except launchers.LauncherError as error:
         return _report([*found, meeting.no_launcher(str(error))], hosts)
     started = Launch(mpi["name"], mpi["version"], str(launcher.path), launcher.version, list(hosts))
-    steering = environment.steering(os.environ)
-    started.given = [*mpiexec_args, *(f"{name}={value}" for name, value in steering.items())]
-    with _folder() as folder:
+    here = Here(mpi["name"], mpi["version"], launcher.path, max(1, len(hosts)))
+    started.given = [*mpiexec_args, *(f"{s.name}={s.value}" for s in standing(mpi["files"], os.environ, here))]
+    with launch.deaf(), _folder() as folder:
         number = _start(started, launcher, mpiexec_args, folder, verbose)
         with contextlib.suppress(OSError):
             started.wrote = {path.name for path in folder.iterdir()}
+    if len(started.surveys) < 2 and not number:
+        started.own = survey.addresses()
+        started.nameless = nameless(started.hosts)
     if number:
         say(f"ended by {signal.Signals(number).name}")
         return SIGNALLED + number
@@ -70,7 +75,11 @@ def _folder() -> Iterator[Path]:
     try:
         yield path
     finally:
-        shutil.rmtree(path, ignore_errors=True)
+        for _ in range(5):  # a late rank may leave its file in between
+            shutil.rmtree(path, ignore_errors=True)
+            if not path.exists():
+                break
+            time.sleep(0.1)
 
 
 def _start(
@@ -86,20 +95,16 @@ def _start(
         command = launcher.command(2, program, environment.own_cpus(), environment.own_cores(), extra)
     if verbose:
         say("starting " + shlex.join(command))
-    with launch.deaf():
-        again = time.monotonic() + AGAIN
-        while True:
-            ended = launch.launch(command, env, LIMIT, lambda _: None)
-            if not (launch.stumbled(ended) or _wordless(ended)) or time.monotonic() > again:
-                break
+    again = time.monotonic() + AGAIN
+    while True:
+        ended = launch.launch(command, env, LIMIT, lambda _: None)
+        if not (launch.stumbled(ended) or _wordless(ended)) or time.monotonic() > again:
+            break
     started.status, started.limit, started.surveys = (
         ended.status,
         ended.limit or ended.useless,
         lines.hear(ended.output),
     )
-    if len(started.surveys) < 2:
-        started.own = survey.addresses()
-        started.nameless = nameless(started.hosts)
     started.output = launch.telling(ended.output)
     if verbose:
         quote(started.output)

@@ -11,12 +11,13 @@ import signal
 import socket
 import struct
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from pingpong import __version__, environment, launchers, temporary
 from pingpong.doctor import facts
 from pingpong.doctor.facts import Address, Folder, Survey
-from pingpong.sysfs import text
+from pingpong.sysfs import interfaces, text
 
 INFINIBAND = Path("/sys/class/infiniband")
 # Of the counters of a port, those that only grow when something is wrong with cable, connector or card.
@@ -47,13 +48,18 @@ def gather(start: launchers.Start | None, folder: Path) -> Survey:
         memlock=None if soft == resource.RLIM_INFINITY else soft,
         ptrace=text(Path("/proc/sys/kernel/yama/ptrace_scope")) or None,
         copies=no_copies(),
-        shared=room(Path("/dev/shm"), facts.SHARED_MEMORY),
+        shared=room(Path("/dev/shm"), facts.SHARED_MEMORY) if _is_first(os.environ) else None,
         temporary=room(temporary.base(), facts.TEMPORARY),
     )
     with contextlib.suppress(OSError):
         (folder / survey.id).touch()
         survey.sees = True
     return survey
+
+
+def _is_first(env: Mapping[str, str]) -> bool:
+    """Whether this is the first rank of its host: two at once would try twice the room."""
+    return all(env.get(name, "0") == "0" for name in ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"))
 
 
 def room(path: Path, need: int) -> Folder:
@@ -70,7 +76,7 @@ def room(path: Path, need: int) -> Folder:
 def addresses() -> dict[str, Address]:
     """The interfaces of this process's own network namespace."""
     found = {}
-    known = environment.host_facts().get("interfaces", {})
+    known, folders = environment.host_facts().get("interfaces", {}), interfaces()
     ipv6 = _ipv6()
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
@@ -80,6 +86,7 @@ def addresses() -> dict[str, Address]:
                     on=bool(flags & _UP),
                     link=bool(flags & _RUNNING),
                     loopback=bool(flags & _LOOPBACK),
+                    enslaved=bool((folder := folders.get(name)) and (folder / "master").exists()),
                     mtu=known.get(name, {}).get("mtu"),
                     address=_with_prefix(_ipv4(probe, name, _ADDRESS), _ipv4(probe, name, _MASK)),
                     ipv6=ipv6.get(name),

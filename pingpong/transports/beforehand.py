@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pingpong import environment, parameters
 from pingpong.model import HEEDED, Transport, Warn
 from pingpong.parameters import FILES
 from pingpong.transports import intelmpi, mpich, openmpi, spelling
@@ -98,6 +99,12 @@ class Beside:
         if by_user := [setting for setting in self.heeded if setting.by_user]:
             found.append(Warn(code=HEEDED, text=f"{_HEEDED}{_listed(by_user)}"))
         return found + [Warn(code="misspelt", text=text) for text in self.misspelt]
+
+
+def standing(libraries: Iterable[str], env: Mapping[str, str], here: Here) -> list[Setting]:
+    """What is set here for this MPI; `libraries` are the paths of its own."""
+    files = parameters.of_messages(libraries, env) if here.mpi == "Open MPI" else {}
+    return collect(environment.steering(env), files, here)
 
 
 def collect(variables: Mapping[str, str], files: Mapping[str, Mapping[str, str]], here: Here) -> list[Setting]:
