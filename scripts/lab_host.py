@@ -1,6 +1,7 @@
 """What makes a host of the lab: namespaces, mounts, and cables between them."""
 
 import array
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -11,6 +12,8 @@ import subprocess
 from pathlib import Path
 
 HOSTS = ("nodeA", "nodeB")
+TITLE = "lab:"  # what the name of a host's process begins with
+OWNED = ("net", "uts", "ipc", "mnt")  # kinds of namespaces that each host has its own of
 MTU = {"eth0": 1500, "ib0": 65520}  # 65520: that of IP over InfiniBand in connected mode
 PRIVATE = "/var/tmp"  # a folder that every machine has and few keep programs in; /tmp stays common
 RATE = "1gbit"
@@ -120,15 +123,24 @@ def delay(interface):
     return True
 
 
+def keep_only(link):
+    """Close what this process has inherited, the lock of `up` too; the standard streams lead nowhere."""
+    for entry in Path("/proc/self/fd").iterdir():
+        if int(entry.name) != link:
+            with contextlib.suppress(OSError):  # the one that listed them is closed already
+                os.close(int(entry.name))
+    while os.open(os.devnull, os.O_RDWR) < 2:
+        pass
+
+
 def hold(name, link):
     """The life of a host's process: report each step on `link` (nothing or what failed), then sleep."""
     os.setsid()
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for number in range(3):
-        os.dup2(nowhere, number)
-    libc.prctl(SET_NAME, f"lab:{name}".encode())
+    keep_only(link.fileno())
     try:
         separate(name)
+        # From here on it can be found, and not before: whoever finds it ends all that is in its network.
+        libc.prctl(SET_NAME, f"{TITLE}{name}".encode())
         link.send(b"done")
         other = link.recv(64)
         if not other:
@@ -163,9 +175,9 @@ def answer(link, *allowed):
     return said
 
 
-def enter(pid):
-    """Move this process onto a host."""
-    opened = [os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY) for kind in ("net", "uts", "ipc", "mnt")]
+def enter(holder):
+    """Move this process onto the host of this holder (a handle)."""
+    opened = [os.open(f"ns/{kind}", os.O_RDONLY, dir_fd=holder) for kind in OWNED]
     for file in opened:
         system("setns", file, 0)
         os.close(file)

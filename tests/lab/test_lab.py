@@ -1,6 +1,5 @@
 """The lab itself: two hosts that share a machine, but neither network nor memory nor temporary files."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -9,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import HOSTS, LAB, NETWORKS, children
+from .conftest import HOSTS, LAB, NETWORKS
+
+pytestmark = pytest.mark.lab
 
 ODD = ["a b", "$HOME", "it's", '"quoted"', "", "*", "back\\slash", "two\nlines", "-x", ";", "größe"]
 
@@ -50,15 +51,6 @@ def run(*words, **popen):
     """scripts/lab by itself, outside of any lab."""
     done = subprocess.run([*LAB, *words], capture_output=True, text=True, timeout=60, check=False, **popen)
     return done.returncode, done.stdout, done.stderr
-
-
-def in_namespace(script):
-    """A shell as root of a user namespace, with $LAB and empty folders that no other program writes into."""
-    unshare = ["unshare", "--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--mount-proc"]
-    empty = "for folder in /dev/shm /run /var/tmp; do mount -t tmpfs tmpfs $folder; done\n"
-    env = os.environ | {"LAB": " ".join(LAB)}
-    command = [*unshare, "sh", "-c", empty + script]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
 
 
 def wait_until(true):
@@ -274,99 +266,3 @@ def test_a_time_limit_ends_a_command_and_shows_what_it_said(lab):
     assert error.value.output == "begun\n"
     lab.mend()
     wait_until(lambda: lab.processes("nodeB") == [])
-
-
-# Coming and going
-
-
-def test_down_leaves_nothing_and_up_works_again(lab):
-    done = in_namespace("""
-        before=$(cat /proc/$$/mountinfo; ls -A /var/tmp /dev/shm /run)
-        $LAB up 2>/dev/null && $LAB status >/dev/null && $LAB exec nodeB hostname && $LAB up 2>&1
-        $LAB exec nodeB sh -c 'setsid sleep 1000 & sleep 1000' & sleep 0.5
-        $LAB down && echo gone; wait
-        [ "$before" = "$(cat /proc/$$/mountinfo; ls -A /var/tmp /dev/shm /run)" ] && echo as before
-        readlink /proc/[0-9]*/ns/net | sort -u | wc -l
-        $LAB down 2>&1
-        $LAB up 2>/dev/null && $LAB exec nodeA hostname && $LAB down && echo gone again
-    """)
-    assert done.stdout.splitlines() == [
-        "nodeB",
-        "lab: the lab is up already; lab down ends it",
-        "gone",
-        "as before",
-        "1",  # network namespace that anything is in
-        "lab: the lab is not up",
-        "nodeA",
-        "gone again",
-    ], done.stderr
-
-
-def test_a_lab_that_is_half_up_goes_down(lab):
-    done = in_namespace("""
-        $LAB up 2>/dev/null
-        for p in /proc/[0-9]*; do [ "$(cat $p/comm)" = lab:nodeA ] && kill -9 ${p#/proc/}; done
-        $LAB exec nodeB true 2>&1
-        $LAB down && readlink /proc/[0-9]*/ns/net | sort -u | wc -l
-    """)
-    said, networks = done.stdout.splitlines()
-    assert said.startswith("lab: the lab is not up completely: end it with lab down"), done.stderr
-    assert networks == "1"
-
-
-def test_a_shell_that_is_killed_takes_everything_along(lab):
-    script = f"{' '.join(LAB)} exec nodeB sh -c 'setsid sleep 1000 & echo up; exec sleep 1000'"
-    outer = subprocess.Popen([*LAB, "shell", "sh", "-c", script], stdout=subprocess.PIPE, text=True)
-    assert outer.stdout.readline() == "up\n"
-    (first,) = children(outer.pid)
-    namespace = Path(f"/proc/{first}/ns/user").readlink()
-    outer.kill()
-    outer.communicate(timeout=10)  # until nobody holds the pipe any more
-
-    def left():
-        for entry in Path("/proc").glob("[0-9]*"):
-            try:
-                if (entry / "ns/user").readlink() == namespace:
-                    return True
-            except OSError:
-                pass
-        return False
-
-    wait_until(lambda: not left())
-
-
-def test_labs_do_not_see_each_other(lab):
-    lab.start("nodeB", ["sleep", "1000"])
-    code, said, _ = run("shell", *LAB, "exec", "nodeB", "sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
-    assert code == 0
-    assert "sleep 1000" not in said
-
-
-def test_what_is_missing_is_said(lab):
-    script = "mount -t tmpfs none /usr/sbin; mount -t tmpfs none /sbin; PATH=/nowhere; exec $LAB up"
-    done = in_namespace(script)
-    assert (done.returncode, done.stderr) == (255, "lab: ip and tc cannot be found; install iproute2\n")
-
-
-def test_up_needs_root(lab):
-    nobody = ["unshare", "--user"]  # and no user mapped
-    done = subprocess.run([*nobody, *LAB, "up"], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (255, "lab: up needs root; lab shell does not\n")
-
-
-@pytest.mark.parametrize("words", [[], ["sideways"], ["exec", "nodeA"], ["up", "now"]])
-def test_wrong_use_shows_the_commands(words):
-    code, said, error = run(*words)
-    assert (code, said) == (2, "")
-    assert "lab shell" in error
-
-
-def test_without_the_rights_tests_are_skipped_or_fail_where_the_lab_is_required(lab):
-    test = f"{__file__}::test_names_are_known"
-    nobody = ["unshare", "--user"]  # and no user mapped
-    command = [*nobody, sys.executable, "-m", "pytest", "-p", "no:cacheprovider", test]
-    for required, said in ("", "2 skipped"), ("required", "2 errors"):
-        env = os.environ | {"PINGPONG_LAB": required}
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
-        assert said in done.stdout
-        assert "lab: this system does not let you make a user namespace" in done.stdout
