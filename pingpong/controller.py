@@ -62,7 +62,8 @@ def run(request: Request) -> int:
         if not refused:
             recorder.begin(path, request)
     except OSError as error:
-        refused = refused or str(error)
+        unwritten = f"cannot write the result: {error.strerror}; make room, or choose another -o"
+        refused = refused or (unwritten if error.errno else str(error))
     if refused:
         say(refused)
         return USAGE

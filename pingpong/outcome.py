@@ -49,6 +49,8 @@ def explained(
     if failure and failure.exit != USAGE and not ended.signal:
         output = "\n".join(launch.telling(ended.output, 60, 60))
         found = None if run and run.points else _unknown(nodes) or hints.hint(output, asked)
+        if not found and failure.exit == TIMED_OUT and len(nodes) > 1 and "nothing moved" in failure.reason:
+            found = f"pingpong doctor --hosts {','.join(nodes)} looks at both ends"
         failure.hint = "; ".join(filter(None, (found, before))) or None
     return failure
 
@@ -117,7 +119,9 @@ _CAUSES: tuple[tuple[bytes, Callable[[list[str], int], str]], ...] = (
     ),
     (  # Open MPI 5
         rb"process rank (\d+) with PID \d+ on node (\S+) calling\s+\"abort\"",
-        lambda words, status: f"mpiexec ended with status {status}: rank {words[0]} on host {words[1]} gave up",
+        lambda words, status: (
+            f"mpiexec ended with status {status}: rank {words[0]} on host {words[1]} gave up, or lost its partner"
+        ),
     ),
     (  # all that Hydra says across hosts
         rb"process manager error",

@@ -592,3 +592,13 @@ def test_what_two_interfaces_moved_alike_is_confirmed_for_none():
     """Each moved 42 MB, in packets enough: one of them is a copy, or somebody else's."""
     found = judge(both(ib0=42_500_000, eth0=42_500_000), "net:ib0")
     assert found.verdict == "unverifiable" and "eth0 as much" in found.reason
+
+
+def test_a_way_back_over_another_interface_is_seen_and_contradicts():
+    """A route sends what n1 sends over ib0, and what n2 sends over eth0: 42 MB each way."""
+    there, back = [42_500_000, 0, 30_000, 0], [0, 42_500_000, 0, 30_000]
+    moved = {"n1": {"ib0": there, "eth0": back}, "n2": {"ib0": back, "eth0": there}}
+    found = judge(moved, None)
+    assert found.observed == "ib0 (sent) and eth0 (received) on n1, eth0 (sent) and ib0 (received) on n2"
+    asked = judge(moved, "net:eth0")
+    assert asked.verdict == "contradicted" and "ib0" in asked.reason

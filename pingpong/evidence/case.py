@@ -73,6 +73,7 @@ def carriers(case: Case, host: Host) -> dict[str, float]:
         name: sum(max(0.0, flows[name].above) for flows in host.own)
         for name in case.active(host)
         if all(case.each.could_be(flows[name], NOTICED) for flows in host.own)
+        or any(explains(case, flows[name]) for flows in host.own)  # one way may be another than the way back
     }
     return {name: size for name, size in moved.items() if size > NOTICED * 2 * case.each.least}
 
@@ -96,11 +97,21 @@ def _on(case: Case, host: Host, proven: str | None) -> str:
         if host.saturated or host.blind:
             return UNKNOWN
         return MEMORY if case.one_host else NOTHING
+    if there_and_back := _two_ways(case, host, list(found)):
+        return there_and_back
     full = [name for name, moved in found.items() if moved >= ENOUGH * 2 * case.each.least]
     if exactly := [name for name in full if _is_explained(case, host, name)]:
         full = exactly  # what else moved is somebody else's
     text = " + ".join(sorted(map(printable, full or found)))
     return text if full or len(found) == 1 else f"{text} {STRIPED}"
+
+
+def _two_ways(case: Case, host: Host, names: list[str]) -> str:
+    """What carried the messages that were sent, and what those received, where each was one and not the same."""
+    sent, received = ([n for n in names if explains(case, flows.get(n, Flow()))] for flows in host.own)
+    if len(sent) != 1 or len(received) != 1 or sent == received:
+        return ""
+    return f"{printable(sent[0])} (sent) and {printable(received[0])} (received)"
 
 
 def _is_explained(case: Case, host: Host, name: str) -> bool:
