@@ -50,6 +50,10 @@ def children(pid):
         return []
 
 
+def namespaces(pid):
+    return [str(Path(f"/proc/{pid}/ns/{kind}").readlink()) for kind in ("net", "mnt")]
+
+
 def process(entry):
     argv, env = ((entry / name).read_bytes().decode(errors="replace") for name in ("cmdline", "environ"))
     pairs = (token.partition("=") for token in env.split("\0") if "=" in token)
@@ -62,8 +66,16 @@ class Lab:
         own = children(self._first)
         self._helper = helper
         self._holders = {Path(f"/proc/{pid}/comm").read_text().strip().removeprefix("lab:"): pid for pid in own}
+        self._spaces = {host: namespaces(pid) for host, pid in self._holders.items()}
         self._own = {self._first, *own}
         self._undo = {}
+
+    def _holder(self, host):
+        """The process that holds a host; its number may be that of another one, whose files are not ours."""
+        pid = self._holders[host]
+        there = namespaces(pid)
+        assert there == self._spaces[host] and not set(there) & set(namespaces("self")), f"{host} is gone"
+        return pid
 
     def start(self, host, argv, env=None, cwd=None, **popen):
         """A Job: Popen with `argv` on `host`. `env` is added to the test's own; `cwd` is a folder of the host."""
@@ -98,7 +110,7 @@ class Lab:
 
     def processes(self, host):
         """What runs on `host`, without the lab itself."""
-        network = Path(f"/proc/{self._holders[host]}/ns/net").readlink()
+        network = Path(f"/proc/{self._holder(host)}/ns/net").readlink()
         found = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdecimal() and int(entry.name) not in self._own:
@@ -114,7 +126,7 @@ class Lab:
 
     def path(self, host, path):
         """Where the test finds `path` of `host`: also in the folders that only that host has."""
-        return Path(f"/proc/{self._holders[host]}/root{path}")
+        return Path(f"/proc/{self._holder(host)}/root{path}")
 
     def shm(self, host):
         """Names in the /dev/shm of `host`."""
