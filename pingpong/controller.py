@@ -43,6 +43,7 @@ def run(request: Request) -> int:
         request.hosts = request.hosts or hosts.allocated(os.environ, request.mpiexec_args)
         launcher = launchers.find(mpi["name"], mpi["version"], os.environ.get("PATH", ""))
         here = _here(mpi, launcher, request.hosts)
+        transports.check(request.mpiexec_args, here)
         request.transports = _transports(request, here)
     except (launchers.LauncherError, TransportError, hosts.HostsError) as error:
         say(str(error))

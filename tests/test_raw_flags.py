@@ -2,7 +2,7 @@
 
 import pytest
 
-from pingpong.transports import TransportError, resolve
+from pingpong.transports import TransportError, check, resolve
 
 from .hosts import INSTALLED, here, tree
 
@@ -35,6 +35,12 @@ def test_label_variables_and_arguments(machine, asked, name, environment, argume
     transport = resolve(asked, here(*OPEN_MPI_5, machine))
     assert (transport.name, transport.environment, transport.arguments) == (name, environment, arguments)
     assert transport.carrier is None  # nothing is concluded from flags: it is only looked at what moves
+
+
+def test_a_slip_in_the_arguments_for_mpiexec_is_refused_too(machine):
+    with pytest.raises(TransportError, match=r"--mpiexec-args: .*'btl_tcp_if_includ'.*'btl_tcp_if_include'"):
+        check(["--mca", "btl_tcp_if_includ", "eth0"], here(*OPEN_MPI_5, machine))
+    check(["--mca", "btl_tcp_if_include", "eth0", "--bind-to", "none"], here(*OPEN_MPI_5, machine))
 
 
 @pytest.mark.parametrize(

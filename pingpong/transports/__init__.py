@@ -5,13 +5,13 @@ another way; where an MPI would do so silently, `resolve` refuses beforehand wha
 """
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pingpong.model import Transport
 from pingpong.transports import intelmpi, listed, mpich, openmpi, raw, spelling
 from pingpong.transports.base import Asked, Entry, Here, TransportError, Way, parse
 
-__all__ = ["NAMES", "Entry", "Here", "TransportError", "available", "listing", "resolve", "speaking"]
+__all__ = ["NAMES", "Entry", "Here", "TransportError", "available", "check", "listing", "resolve", "speaking"]
 
 _MPIS: Mapping[str, Mapping[str, Way]] = {
     "Open MPI": openmpi.WAYS,
@@ -62,6 +62,14 @@ def listing(here: Here) -> list[Entry]:
     """All names, and those with a device or a way of UCX or libfabric that can be had here."""
     entries = [_entry(name, needs, here) for name, needs in listed.names(_MPIS.get(here.mpi, {}), here)]
     return [entry for entry in entries if entry.missing is None or entry.name in NAMES]
+
+
+def check(arguments: Sequence[str], here: Here) -> None:
+    """Raises TransportError for flags in --mpiexec-args that MPI would ignore."""
+    try:
+        spelling.check(Transport(name="", arguments=list(arguments)), here)
+    except TransportError as error:
+        raise TransportError(f"--mpiexec-args: {error}") from None
 
 
 def available(here: Here) -> list[str]:
