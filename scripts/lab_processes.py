@@ -31,8 +31,8 @@ def everybody():
                 yield int(entry.name), process
 
 
-def read(process, path):
-    with os.fdopen(os.open(path, os.O_RDONLY, dir_fd=process)) as file:
+def read(process, path, **text):
+    with os.fdopen(os.open(path, os.O_RDONLY, dir_fd=process), **text) as file:
         return file.read()
 
 

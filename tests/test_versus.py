@@ -12,8 +12,7 @@ SCRIPTS = Path(__file__).parents[1] / "scripts"
 
 
 @pytest.fixture
-def scripts(monkeypatch):
-    monkeypatch.syspath_prepend(str(SCRIPTS))
+def scripts():
     return importlib.import_module("peers"), importlib.import_module("versus")
 
 

@@ -2,6 +2,9 @@
 
 Without the rights the tests are skipped, and with PINGPONG_LAB=required they fail. After each test the network is
 as it was, and what the test left running on the hosts is killed.
+
+The lab may end at any time, and its process ids be those of other processes then. So whatever is killed, entered
+or removed is reached by handles of the lab's own processes, and by namespaces that stay open.
 """
 
 import contextlib
@@ -16,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from lab_processes import apart, everybody, handle, namespace, owned, read, send
 
 LAB = [sys.executable, str(Path(__file__).parents[2] / "scripts" / "lab")]
 HOSTS = ("nodeA", "nodeB")
@@ -28,8 +32,9 @@ class Job(subprocess.Popen):
     def send_signal(self, sig):
         while self.poll() is None:
             for pid in children(self.pid):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, sig)
+                with contextlib.suppress(OSError), handle(pid) as process:
+                    if pid in children(self.pid):  # still, so the handle is its own
+                        send(process, sig)
                 return
             time.sleep(0.005)  # it has not started yet
 
@@ -54,28 +59,48 @@ def namespaces(pid):
     return [str(Path(f"/proc/{pid}/ns/{kind}").readlink()) for kind in ("net", "mnt")]
 
 
-def process(entry):
-    argv, env = ((entry / name).read_bytes().decode(errors="replace") for name in ("cmdline", "environ"))
+def described(pid, process):
+    argv, env = (read(process, name, errors="replace") for name in ("cmdline", "environ"))
     pairs = (token.partition("=") for token in env.split("\0") if "=" in token)
-    return Process(int(entry.name), tuple(argv.split("\0")[:-1]), {name: value for name, _, value in pairs})
+    return Process(pid, tuple(argv.split("\0")[:-1]), {name: value for name, _, value in pairs})
+
+
+def empty(folder, alike):
+    """Remove all that is in a folder of a host, unless it is the one that this machine has by that name."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        assert os.fstat(opened).st_dev != Path(alike).stat().st_dev, f"{folder} is not a host's own"
+        for entry in list(os.scandir(opened)):
+            with contextlib.suppress(FileNotFoundError):
+                remove = shutil.rmtree if entry.is_dir(follow_symlinks=False) else os.unlink
+                remove(entry.name, dir_fd=opened)
+    finally:
+        os.close(opened)
 
 
 class Lab:
     def __init__(self, helper):
-        (self._first,) = children(helper.pid)
-        own = children(self._first)
+        (first,) = children(helper.pid)
+        self._own = children(first)
         self._helper = helper
-        self._holders = {Path(f"/proc/{pid}/comm").read_text().strip().removeprefix("lab:"): pid for pid in own}
-        self._spaces = {host: namespaces(pid) for host, pid in self._holders.items()}
-        self._own = {self._first, *own}
+        self._holders, self._networks = {}, {}
+        with handle("self") as ours:
+            for pid in self._own:
+                holder = os.open(f"/proc/{pid}", os.O_RDONLY | os.O_DIRECTORY)
+                host = read(holder, "comm").strip().removeprefix("lab:")
+                if host not in HOSTS:
+                    os.close(holder)
+                    continue
+                assert apart(owned(holder), owned(ours)), f"{host} is not apart from this machine"
+                self._holders[host] = holder
+                self._networks[host] = os.open("ns/net", os.O_RDONLY, dir_fd=holder)
+        with handle(first) as process:
+            kinds = {"user": "user", "mount": "mnt", "pid": "pid"}
+            opened = {name: os.open(f"ns/{kind}", os.O_RDONLY, dir_fd=process) for name, kind in kinds.items()}
+        self._enter = ["nsenter", "--preserve-credentials"]
+        self._enter += [f"--{name}=/proc/{os.getpid()}/fd/{file}" for name, file in opened.items()]
+        assert children(helper.pid) == [first] and children(first) == self._own, "the lab has ended"
         self._undo = {}
-
-    def _holder(self, host):
-        """The process that holds a host; its number may be that of another one, whose files are not ours."""
-        pid = self._holders[host]
-        there = namespaces(pid)
-        assert there == self._spaces[host] and not set(there) & set(namespaces("self")), f"{host} is gone"
-        return pid
 
     def start(self, host, argv, env=None, cwd=None, **popen):
         """A Job: Popen with `argv` on `host`. `env` is added to the test's own; `cwd` is a folder of the host."""
@@ -84,8 +109,7 @@ class Lab:
 
     def _inside(self, words):
         """scripts/lab with `words`, where it sees this lab."""
-        enter = ["nsenter", "--user", "--mount", "--pid", "--preserve-credentials", f"--target={self._first}"]
-        return [*enter, *LAB, *words]
+        return [*self._enter, *LAB, *words]
 
     def run(self, host, argv, timeout=60, env=None, cwd=None):
         """What `argv` on `host` said and returned (-N where signal N ended it), as text.
@@ -110,23 +134,24 @@ class Lab:
 
     def processes(self, host):
         """What runs on `host`, without the lab itself."""
-        network = Path(f"/proc/{self._holder(host)}/ns/net").readlink()
+        network = os.fstat(self._networks[host]).st_ino
         found = []
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdecimal() and int(entry.name) not in self._own:
-                with contextlib.suppress(OSError):  # it has ended, or belongs to somebody else
-                    if (entry / "ns/net").readlink() == network:
-                        found.append(process(entry))
+        for pid, process in everybody():
+            if pid not in self._own and namespace(process, "net") == network:
+                with contextlib.suppress(OSError):  # it has ended
+                    found.append(described(pid, process))
         return found
 
     def kill(self, pid, sig=signal.SIGKILL):
         """Send a signal to a process of `processes`; to one that has ended: nothing."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, sig)
+        networks = [os.fstat(network).st_ino for network in self._networks.values()]
+        with contextlib.suppress(OSError), handle(pid) as process:
+            if namespace(process, "net") in networks:
+                send(process, sig)
 
     def path(self, host, path):
         """Where the test finds `path` of `host`: also in the folders that only that host has."""
-        return Path(f"/proc/{self._holder(host)}/root{path}")
+        return Path(f"/proc/{os.getpid()}/fd/{self._holders[host]}/root{path}")
 
     def shm(self, host):
         """Names in the /dev/shm of `host`."""
@@ -157,8 +182,7 @@ class Lab:
             for process in self.processes(host):
                 self.kill(process.pid)
             for folder in ("/dev/shm", "/var/tmp"):
-                for path in self.path(host, folder).iterdir():
-                    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+                empty(self.path(host, folder), folder)
         for undo in list(self._undo.values()):
             undo()
         self._undo.clear()
@@ -168,8 +192,8 @@ class Lab:
         self._helper.wait(10)
 
 
-@pytest.fixture(scope="session")
-def lab():
+def bring_up():
+    """A lab of its own. Raises RuntimeError with what scripts/lab says where it cannot be had."""
     with tempfile.TemporaryFile() as said:
         helper = subprocess.Popen(
             [*LAB, "shell", "sh", "-c", "echo up; exec cat"],
@@ -180,9 +204,16 @@ def lab():
         if helper.stdout.readline() != b"up\n":
             helper.wait()
             said.seek(0)
-            reason = said.read().decode(errors="replace").strip()
-            (pytest.fail if os.environ.get("PINGPONG_LAB") == "required" else pytest.skip)(reason)
-    both = Lab(helper)
+            raise RuntimeError(said.read().decode(errors="replace").strip())
+    return Lab(helper)
+
+
+@pytest.fixture(scope="session")
+def lab():
+    try:
+        both = bring_up()
+    except RuntimeError as error:
+        (pytest.fail if os.environ.get("PINGPONG_LAB") == "required" else pytest.skip)(str(error))
     yield both
     both.end()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import HOSTS, LAB, NETWORKS
+from .conftest import HOSTS, LAB, NETWORKS, bring_up, empty
 
 pytestmark = pytest.mark.lab
 
@@ -266,3 +266,41 @@ def test_a_time_limit_ends_a_command_and_shows_what_it_said(lab):
     assert error.value.output == "begun\n"
     lab.mend()
     wait_until(lambda: lab.processes("nodeB") == [])
+
+
+# What is not of the lab
+
+
+def test_nothing_is_killed_that_is_on_no_host(lab):
+    with subprocess.Popen(["sleep", "1000"]) as other:
+        try:
+            lab.kill(other.pid)
+            with pytest.raises(subprocess.TimeoutExpired):
+                other.wait(0.5)
+        finally:
+            other.kill()
+
+
+def test_no_folder_of_this_machine_is_emptied(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(AssertionError, match="not a host's own"):
+        empty(tmp_path, tmp_path)
+    assert (tmp_path / "file").exists()
+
+
+def test_a_hosts_folder_is_emptied_and_links_are_not_followed(lab, tmp_path):
+    (tmp_path / "file").touch()
+    script = f"cd /var/tmp; mkdir -p deep/er; touch deep/er/file .hidden; ln -s {tmp_path} link; ln -s no where"
+    assert lab.run("nodeB", ["sh", "-c", script]).returncode == 0
+    lab.mend()
+    assert list(lab.path("nodeB", "/var/tmp").iterdir()) == []
+    assert (tmp_path / "file").exists()
+
+
+def test_a_lab_that_has_ended_has_no_processes_and_no_folders(lab):
+    other = bring_up()
+    other.end()
+    assert [other.processes(host) for host in HOSTS] == [[], []]
+    with pytest.raises(OSError):
+        other.mend()
+    assert other.start("nodeB", ["true"], stderr=subprocess.DEVNULL).wait(10) != 0

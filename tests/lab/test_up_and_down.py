@@ -1,12 +1,12 @@
 """The lab comes up and goes down: nothing is left of it, and nothing is hit that is not of it."""
 
-import importlib
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from lab_processes import apart
 
 from .conftest import HOSTS, LAB, children
 from .test_lab import run, wait_until
@@ -141,9 +141,7 @@ def test_a_handle_is_not_of_who_gets_the_id_later(lab):
     assert done.stdout.splitlines() == ["-9", "True None", "has ended", "has ended", "None"], done.stderr
 
 
-def test_what_is_unknown_is_not_apart(monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(LAB[1]).parent))
-    apart = importlib.import_module("lab_processes").apart
+def test_what_is_unknown_is_not_apart():
     assert apart([1, 2, 3, 4], [5, 6, 7, 8])
     assert not apart([1, 2, 3, 4], [1, 6, 7, 8])  # the same network
     assert not apart([1, 2, 3, 4], [5, 6, 7, 4])
