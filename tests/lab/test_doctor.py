@@ -70,6 +70,17 @@ def do(lab, host, line):
     assert done.returncode == 0, done.stderr
 
 
+LINKED = """for name in eth0 ib0; do n=0
+until [ "$(cat /sys/class/net/$name/operstate)" = up ]; do n=$((n + 1)); [ $n -lt 100 ]; sleep 0.05; done; done"""
+
+
+def undo(lab, host, line):
+    """Undo a fault of links, and wait until both hosts see them up: the kernel takes up to a second."""
+    do(lab, host, line)
+    for each in HOSTS:
+        do(lab, each, LINKED)
+
+
 def level_of(said):
     """While messages go both ways, what may have kept them from it is a note."""
     return "note" if said.of("messages went both ways") else "PROBLEM"
@@ -130,8 +141,8 @@ def test_hosts_without_a_network_in_common(doctor, lab, tmp_path, mpi_name):
         assert level == level_of(said)
         assert advice == "give two interfaces that a switch joins addresses in one network"
     finally:
-        do(lab, "nodeB", UNROUTED)
         do(lab, "nodeA", "ip route del 10.99.2.0/24 dev ib0")
+        undo(lab, "nodeB", UNROUTED)
     said = doctor(**chosen)
     assert said.status == 0 and said.of("both hosts are in one network by ib0"), said.text
 
@@ -153,17 +164,18 @@ def test_an_interface_that_is_on_and_has_no_link(doctor, lab, impatient):
         level, advice = said.of("ib0 is on and has no link on host nodeB")
         assert level == level_of(said)
         assert advice == "on nodeB: plug in the cable, or look at its switch port"
-        do(lab, "nodeB", "ip link set port up")
+        undo(lab, "nodeB", "ip link set port up")
         do(lab, "nodeA", FORGET)
         said = doctor()
         assert said.of("no link") is None and said.of("one network by eth0, ib0"), said.text
     finally:
-        do(lab, "nodeB", UNSWITCHED)
+        undo(lab, "nodeB", UNSWITCHED)
         do(lab, "nodeA", FORGET)
 
 
 BRIDGED = """ip address del 10.77.2.1/24 dev ib0; ip link add br0 type bridge; ip link set ib0 master br0
-ip address add 10.77.2.1/24 dev br0; ip link set br0 up"""
+ip address add 10.77.2.1/24 dev br0; ip link set br0 up
+until [ "$(cat /sys/class/net/br0/operstate)" = up ]; do sleep 0.05; done"""
 UNBRIDGED = "ip link del br0; ip address add 10.77.2.1/24 dev ib0"
 
 
@@ -175,7 +187,7 @@ def test_a_bridge_has_the_address_of_its_port(doctor, lab):
         assert said.of("both hosts are in one network by ", "br0 and ib0") == ("ok", ""), said.text
         assert said.of("no address") is None
     finally:
-        do(lab, "nodeA", UNBRIDGED)
+        undo(lab, "nodeA", UNBRIDGED)
         do(lab, "nodeB", FORGET)
 
 
@@ -197,7 +209,7 @@ def test_an_interface_that_is_down(doctor, lab, impatient, host):
         assert said.of("ib0 is down on host") == (level_of(said), f"on {host}: ip link set ib0 up")
         assert f"ib0 is down on host {host}" in said.text
     finally:
-        do(lab, host, "ip link set ib0 up")
+        undo(lab, host, "ip link set ib0 up")
     if host == HOSTS[0]:
         assert doctor().of("is down") is None
 
@@ -207,7 +219,7 @@ def test_the_interface_of_the_launcher_is_down(doctor, lab):
     lab.link("eth0", up=False)
     said = doctor()
     assert said.of("eth0 is down on this host") == ("PROBLEM", "ip link set eth0 up")
-    do(lab, "nodeA", "ip link set eth0 up")
+    undo(lab, "nodeA", "ip link set eth0 up")
     assert doctor().status == 0
 
 
