@@ -28,12 +28,14 @@ def quota(own: str, root: Path = ROOT) -> float | None:
 
 def cpus(own: str, root: Path = ROOT) -> int | None:
     """How many CPUs the groups may run on, the fewest of all levels."""
-    counts = (
-        count(text(group / name))
-        for group in _groups(own, "cpuset", root)
-        for name in ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus")
-    )
+    counts = (_allowed(group) for group in _groups(own, "cpuset", root))
     return min(filter(None, counts), default=None)
+
+
+def _allowed(group: Path) -> int | None:
+    """What is in effect; before Linux 3.17 there is only what was asked for."""
+    names = ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus")
+    return next(filter(None, (count(text(group / name)) for name in names)), None)
 
 
 def count(cpus: str) -> int | None:
@@ -52,9 +54,8 @@ def _groups(own: str, controller: str, root: Path) -> Iterator[Path]:
         controllers, _, path = rest.partition(":")
         if controllers and controller not in controllers.split(","):
             continue
-        # Where both versions are there, that of version 2 is a folder among those of version 1.
-        # Version 1's folder may have the controllers in another order; a link then has the name of each.
-        tops = (root / controllers, root / controller) if controllers else (root, root / "unified")
-        for top in dict.fromkeys(tops):
+        # A folder may name its controllers in another order, and then each has a link to it. Where both versions
+        # are there, that of version 2 is a folder among those of version 1.
+        for top in (root / controllers, root / controller) if controllers else (root, root / "unified"):
             group = Path(path.lstrip("/"))
             yield from (top / level for level in (group, *group.parents))

@@ -22,9 +22,9 @@ DEEP = "0::/machine.slice/job/task"
         ("4:cpu:/a", {f"cpu/a/{QUOTA}": "-1", f"cpu/a/{PERIOD}": "100000"}, None),
         # docker with version 1: the group is the root of what is mounted, and called otherwise
         ("4:cpu:/docker/5f2", {f"cpu/{QUOTA}": "200000", f"cpu/{PERIOD}": "100000"}, 2),
+        # RHEL 7: a link of each controller to the folder of both, which are named the other way around
+        ("4:cpuacct,cpu:/a", {f"cpu/a/{QUOTA}": "150000", f"cpu/a/{PERIOD}": "100000"}, 1.5),
         ("0::/a", {"unified/a/cpu.max": "100000 100000"}, 1),  # both versions
-        # CentOS 7: the folder is cpu,cpuacct, with links cpu and cpuacct
-        ("4:cpuacct,cpu:/a", {f"cpu/a/{QUOTA}": "100000", f"cpu/a/{PERIOD}": "100000"}, 1),
         ("4:cpuset:/a", {f"cpuset/a/{QUOTA}": "1", f"cpuset/a/{PERIOD}": "1"}, None),
         ("0::/a", {"a/cpu.max": "nonsense"}, None),
         ("nonsense", {}, None),
@@ -40,11 +40,11 @@ def test_the_quota_is_the_least_of_all_levels(tmp_path, own, files, quota):
     [
         (DEEP, {"machine.slice/job/task/cpuset.cpus.effective": "0-3,8", "cpuset.cpus.effective": "0-15"}, 5),
         ("3:cpuset:/docker/5f2", {"cpuset/cpuset.effective_cpus": "2"}, 1),
-        (
-            "3:cpuset:/slurm/job",
-            {"cpuset/slurm/job/cpuset.cpus": "4", "cpuset/cpuset.cpus": "0-7"},
-            1,
-        ),  # Linux 3.10
+        ("3:memory,cpuset:/a", {"cpuset/a/cpuset.effective_cpus": "0-3"}, 4),
+        # before Linux 3.17, and where that differs from what is in effect
+        ("3:cpuset:/a", {"cpuset/a/cpuset.cpus": "4-5", "cpuset/cpuset.cpus": "0-7"}, 2),
+        ("3:cpuset:/a", {"cpuset/a/cpuset.cpus": "4", "cpuset/a/cpuset.effective_cpus": "4-5"}, 2),
+        (DEEP, {"machine.slice/job/task/cpuset.cpus": "", "cpuset.cpus.effective": "0-15"}, 16),
         ("0::/a", {}, None),
     ],
 )

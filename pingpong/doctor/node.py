@@ -36,14 +36,21 @@ def root() -> Finding:
 
 
 def folders(launch: Launch) -> list[Finding]:
-    """Room for temporary files and shared memory on each host."""
-    found = []
-    for host, survey in launch.by_host.items():
-        for folder in (survey.temporary, survey.shared):
-            if folder and folder.trouble:
-                what = f"{folder.path} on host {host} does not take {folder.need >> 20} MiB: {folder.trouble}"
-                found.append(Finding(launch.level, what, _room_advice(folder)))
-    if found or not launch.surveys:
+    """Room for temporary files and shared memory on each host.
+
+    Room that one rank of a host found is there: the other one may have looked when MPI had taken its share.
+    """
+    found, fine = [], 0
+    for host in launch.by_host:
+        of_host = [survey for survey in launch.surveys if launch.host_of(survey) == host]
+        for tried in ([survey.temporary for survey in of_host], [survey.shared for survey in of_host]):
+            folders = [folder for folder in tried if folder]
+            if any(not folder.trouble for folder in folders):
+                fine += 1
+            elif folders:
+                what = f"{folders[0].path} on host {host} does not take {folders[0].need >> 20} MiB: "
+                found.append(Finding(launch.level, what + f"{folders[0].trouble}", _room_advice(folders[0])))
+    if found or not fine:
         return found
     return [Finding("ok", "temporary folder and shared memory have room")]
 

@@ -49,15 +49,15 @@ def main(hosts: Sequence[str], mpiexec_args: Sequence[str], verbose: bool) -> in
     here = Here(mpi["name"], mpi["version"], launcher.path, max(1, len(hosts)))
     started.given = [*mpiexec_args, *(f"{s.name}={s.value}" for s in standing(mpi["files"], os.environ, here))]
     with launch.deaf(), _folder() as folder:
-        number = _start(started, launcher, mpiexec_args, folder, verbose)
+        _start(started, launcher, mpiexec_args, folder, verbose)
         with contextlib.suppress(OSError):
             started.wrote = {path.name for path in folder.iterdir()}
-    if len(started.surveys) < 2 and not number:
-        started.own = survey.addresses()
-        started.nameless = nameless(started.hosts)
-    if number:
+    if number := launch.held():  # also one that came when the launch had ended
         say(f"ended by {signal.Signals(number).name}")
         return SIGNALLED + number
+    if len(started.surveys) < 2:
+        started.own = survey.addresses()
+        started.nameless = nameless(started.hosts)
     if "OMPI_ALLOW_RUN_AS_ROOT" in launcher.environment():
         found.append(node.root())
     found += [*findings.of(started), node.native_loops(_no_native(), _no_cache())]
@@ -84,8 +84,8 @@ def _folder() -> Iterator[Path]:
 
 def _start(
     started: Launch, launcher: launchers.Launcher, extra: Sequence[str], folder: Path, verbose: bool
-) -> int | None:
-    """Launch the ranks and note what came of it; the signal that ended it, if one did."""
+) -> None:
+    """Launch the ranks and note what came of it."""
     env = launcher.environment() | os.environ
     program = [sys.executable, "-m", "pingpong", "doctor", "--worker", str(folder)]
     if started.hosts:
@@ -108,7 +108,6 @@ def _start(
     started.output = launch.telling(ended.output)
     if verbose:
         quote(started.output)
-    return ended.signal
 
 
 def _wordless(ended: launch.Ended) -> bool:

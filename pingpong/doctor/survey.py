@@ -11,7 +11,8 @@ import signal
 import socket
 import struct
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from pingpong import __version__, environment, launchers, temporary
@@ -25,6 +26,7 @@ ERRORS = (
     "symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors", "local_link_integrity_errors",
     "excessive_buffer_overrun_errors", "port_rcv_remote_physical_errors",
 )  # fmt: skip
+PATIENCE = 2.0  # seconds to wait for others who try whether a folder has room
 _FLAGS, _ADDRESS, _MASK = 0x8913, 0x8915, 0x891B  # SIOCGIFFLAGS, SIOCGIFADDR, SIOCGIFNETMASK
 _UP, _LOOPBACK, _RUNNING = 0x1, 0x8, 0x40
 _SET_PTRACER = 0x59616D61  # PR_SET_PTRACER
@@ -48,7 +50,7 @@ def gather(start: launchers.Start | None, folder: Path) -> Survey:
         memlock=None if soft == resource.RLIM_INFINITY else soft,
         ptrace=text(Path("/proc/sys/kernel/yama/ptrace_scope")) or None,
         copies=no_copies(),
-        shared=room(Path("/dev/shm"), facts.SHARED_MEMORY) if _is_first(os.environ) else None,
+        shared=room(Path("/dev/shm"), facts.SHARED_MEMORY),
         temporary=room(temporary.base(), facts.TEMPORARY),
     )
     with contextlib.suppress(OSError):
@@ -57,27 +59,42 @@ def gather(start: launchers.Start | None, folder: Path) -> Survey:
     return survey
 
 
-def _is_first(env: Mapping[str, str]) -> bool:
-    """Whether this is the first rank of its host: two at once would try twice the room."""
-    return all(env.get(name, "0") == "0" for name in ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"))
-
-
 def room(path: Path, need: int) -> Folder:
-    """Whether so many bytes can be written in a folder: tried, because quotas and mounts are not to be seen."""
+    """Whether so many bytes can be written in a folder: tried, because quotas and mounts are not to be seen.
+
+    One at a time tries, so that ranks of one host do not take the room from each other.
+    """
     found = Folder(path=str(path), need=need)
     try:
-        with tempfile.TemporaryFile(dir=path) as file:
+        with _alone(path), tempfile.TemporaryFile(dir=path) as file:
             os.posix_fallocate(file.fileno(), 0, need)
     except OSError as error:
         found.trouble = error.strerror or str(error)
     return found
 
 
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, where there are locks, and nobody keeps it for longer than PATIENCE."""
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):
+            handle = os.open(folder, os.O_RDONLY)
+            held.callback(os.close, handle)
+            end = time.monotonic() + PATIENCE
+            while time.monotonic() < end:
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    time.sleep(0.01)
+        yield
+
+
 def addresses() -> dict[str, Address]:
     """The interfaces of this process's own network namespace."""
     found = {}
-    known, folders = environment.host_facts().get("interfaces", {}), interfaces()
-    ipv6 = _ipv6()
+    known = environment.host_facts().get("interfaces", {})
+    ipv6, folders = _ipv6(), interfaces()
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
             flags = _flags(probe, name)
@@ -86,10 +103,10 @@ def addresses() -> dict[str, Address]:
                     on=bool(flags & _UP),
                     link=bool(flags & _RUNNING),
                     loopback=bool(flags & _LOOPBACK),
-                    enslaved=bool((folder := folders.get(name)) and (folder / "master").exists()),
                     mtu=known.get(name, {}).get("mtu"),
                     address=_with_prefix(_ipv4(probe, name, _ADDRESS), _ipv4(probe, name, _MASK)),
                     ipv6=ipv6.get(name),
+                    enslaved=bool((folder := folders.get(name)) and (folder / "master").exists()),
                 )
     return found
 
