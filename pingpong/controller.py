@@ -79,10 +79,10 @@ def _here(mpi: dict[str, Any], launcher: launchers.Launcher, names: list[str]) -
 
 
 def _transports(request: Request, here: Here) -> list[Transport]:
-    """What was asked for, each once. Raises TransportError."""
+    """What was asked for. Raises TransportError."""
     asked = request.asked
     if request.all_available:
-        asked = transports.available(here)
+        asked = [*asked, *(name for name in transports.available(here) if name not in asked)]
         if not here.member:
             say("this machine is none of the hosts: transports that need a device there must be named (-t)")
     found: dict[str, Transport] = {}
@@ -92,7 +92,9 @@ def _transports(request: Request, here: Here) -> list[Transport]:
         except TransportError as error:
             name = text.partition("=")[0]
             raise TransportError(str(error) if name in str(error) else f"{name}: {error}") from None
-        if found.setdefault(made.name, made) != made:
+        if found.setdefault(made.name, made) is not made:
+            if found[made.name] == made:
+                raise TransportError(f"{made.name!r} is asked for twice: leave it out once")
             raise TransportError(f"two transports are called {made.name!r}: give them different names")
     return list(found.values())
 

@@ -23,7 +23,7 @@ def named(text: str) -> list[str]:
     """The hosts of a list such as "n1,n2". Raises HostsError."""
     names = [word.strip() for word in text.split(",")]
     found = _checked(names, f"--hosts {text!r}")
-    if len(set(names)) > len(found):
+    if len(names) > RANKS:
         raise HostsError(f"--hosts {text!r}: two ranks go to two hosts at most")
     return found
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pingpong import relay, temporary
-from pingpong.processes import STOPPED, carrying, clean, is_rank, kill, state
+from pingpong.processes import STOPPED, carrying, clean, crowded, is_rank, kill, state
 
 START_LIMIT = 90.0  # seconds until the first sign of life: a rank gives up after 60 and says where
 GRACE = 2.0  # seconds beyond what the ranks' own watchdogs wait
@@ -143,7 +143,7 @@ def _wait(
         if now - begun > limit.seconds:
             return limit.text
         if now - sign > patience:
-            return f"nothing moved for {now - sign:.0f} s"
+            return f"nothing moved for {now - sign:.0f} s{crowded()}"
 
 
 def _ended(process: "subprocess.Popen[bytes]") -> bool:

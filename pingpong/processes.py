@@ -44,6 +44,19 @@ def carrying(token: str) -> list[int]:
     return found
 
 
+def crowded() -> str:
+    """Where more threads want to run than this host has CPUs: that, for the end of a sentence; else nothing.
+
+    Two ranks that take turns on a CPU need a time slice for each message, and look as if they hung.
+    """
+    try:
+        running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0]) - 1  # not this one
+    except (OSError, ValueError, IndexError):
+        return ""
+    cpus = os.cpu_count() or 1
+    return f" ({running} threads want the {cpus} CPUs of this host: it may only be slow)" if running > cpus else ""
+
+
 def is_rank(pid: int) -> bool:
     """Whether a launcher gave the process a rank; its helpers have none."""
     try:

@@ -4,6 +4,8 @@ import os
 import sys
 from typing import TextIO
 
+_unprinted: list[OSError] = []
+
 
 def say(sentence: str) -> None:
     """One sentence on stderr."""
@@ -19,7 +21,13 @@ def show(text: str) -> None:
     """Text on stdout. Whoever reads it may go away (head, less): the result is in its file."""
     error = _write(sys.stdout, text)
     if error and not isinstance(error, BrokenPipeError):
+        _unprinted.append(error)
         say(f"cannot print: {error.strerror}")
+
+
+def lost() -> bool:
+    """Whether text found no room on stdout: who reads it there must not take it for whole."""
+    return bool(_unprinted)
 
 
 def open_streams() -> None:

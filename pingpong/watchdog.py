@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pingpong.exits import TIMED_OUT
+from pingpong.processes import crowded
 from pingpong.say import say
 
 
@@ -44,7 +45,7 @@ class Watchdog:
             if now >= self._end:
                 self._give_up(f"the time limit of {self._time_limit:g} s is over")
             if now >= self._deadline:
-                self._give_up(f"nothing moved for {self._patience:.0f} s{self._place()}; gave up")
+                self._give_up(f"nothing moved for {self._patience:.0f} s{self._place()}; gave up{crowded()}")
             self._wake.clear()
             self._wake.wait(min(self._deadline - now, self._end - now, 3600.0))
 

@@ -9,7 +9,7 @@ from pingpong.hosts import HostsError
 
 def test_two_hosts_by_name():
     assert hosts.named("n1,n2") == ["n1", "n2"]
-    assert hosts.named(" n1 , n2.cluster.org,n1") == ["n1", "n2.cluster.org"]
+    assert hosts.named(" n1 , n2.cluster.org") == ["n1", "n2.cluster.org"]
     assert hosts.named("n1,n1") == ["n1"]
 
 
@@ -55,6 +55,8 @@ def test_an_allocation_of_slurm_is_asked_of_scontrol(tmp_path):
 def test_more_hosts_than_ranks_and_files_without_an_end_are_refused():
     with pytest.raises(HostsError, match="two ranks go to two hosts"):
         hosts.named("n1,n2,n3")
+    with pytest.raises(HostsError, match="two ranks go to two hosts"):
+        hosts.named("n1,n2,n1")
     with pytest.raises(HostsError, match="is not the name of a host"):
         hosts.listed(Path("/dev/zero"))
     with pytest.raises(HostsError, match="ssh's configuration"):

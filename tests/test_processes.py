@@ -38,6 +38,18 @@ def test_a_sweep_ends_the_processes_of_one_launch_and_no_others():
         mine.kill()
 
 
+def test_a_host_with_more_to_do_than_cpus_is_told(monkeypatch):
+    spinning = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(os.cpu_count() + 2)]
+    try:
+        wait_until(lambda: f"threads want the {os.cpu_count()} CPUs of this host" in processes.crowded())
+        monkeypatch.setattr(os, "cpu_count", lambda: 10**6)
+        assert processes.crowded() == ""
+    finally:
+        for process in spinning:
+            process.kill()
+            process.wait()
+
+
 def test_a_guard_removes_what_a_killed_rank_leaves_and_nothing_that_somebody_uses():
     """Segments by the names that MPICH gives them: of this rank, of two other processes, and one from before."""
     mine, used, opened, old = (Path(f"/dev/shm/mpich_shm_test{os.getpid()}_{n}") for n in range(4))

@@ -101,6 +101,14 @@ def test_names_from_the_manuals_are_not_called_misspelt(where):
         resolve(f"mine={name}=1", where)
 
 
+def test_all_that_is_available_and_one_of_ones_own(where):
+    own = {"Open MPI": "mine=--mca btl tcp,self"}.get(where.mpi, "mine=FI_PROVIDER=tcp")
+    command = [sys.executable, "-m", "pingpong", "run", "-t", own, "-t", "tcp", "--all-available", "--dry-run"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    available = {entry.name for entry in listing(where) if entry.transport}
+    assert "tcp" in available and len(done.stdout.splitlines()) == len(available) + 1
+
+
 def test_transports_that_all_fail_leave_a_table_and_their_reasons(tmp_path, where):
     command = [sys.executable, "-m", "pingpong", "run", "--all-available", "-m", "8", "-o", "r.json", "-q"]
     command += ["--mpiexec-args", "--no-such-option"]

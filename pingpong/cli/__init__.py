@@ -10,7 +10,7 @@ from pingpong import __version__
 from pingpong.cli.doctor import doctor
 from pingpong.cli.options import text_options
 from pingpong.cli.run import run
-from pingpong.say import open_streams, say
+from pingpong.say import lost, open_streams, say
 from pingpong.say import show as show_text
 
 
@@ -29,7 +29,7 @@ def main(args: list[str] | None = None) -> int:
         show_text("")  # if it was stdout that has no room, say so in the usual words
         say(f"{error.filename or 'cannot go on'}: {error.strerror or error}")
         return 1
-    return code if isinstance(code, int) else 0
+    return (code if isinstance(code, int) else 0) or int(lost())
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -70,7 +70,9 @@ def _positive(_context: click.Context, _parameter: click.Parameter, value: float
     metavar="NAME",
     help="A transport to measure, such as tcp@eth0 (see pingpong transports), or raw flags: 'mine=--mca …'.",
 )
-@click.option("--all-available", is_flag=True, help="All transports that pingpong transports calls available.")
+@click.option(
+    "--all-available", is_flag=True, help="Also all transports that pingpong transports calls available."
+)
 @click.option("--hosts", metavar="LIST", help="Two hosts, comma-separated; default: the batch system's, or here.")
 @click.option("--hostfile", type=click.Path(path_type=Path), help="The hosts in a file, one a line.")
 @click.option(

@@ -40,9 +40,9 @@ def _lines(runs: list[Run]) -> list[str]:
     return head(runs) + log.sections(shown, line) + closing(runs)
 
 
-def head(runs: list[Run]) -> list[str]:
+def head(runs: list[Run], what: str = "round trip") -> list[str]:
     """The head of the first launch that measured something, which says that the figures are of several."""
-    first, *rest = log.head(next((run for run in runs if run.points), runs[0]))
+    first, *rest = log.head(next((run for run in runs if run.points), runs[0]), what)
     source, _, method = first.partition(", ")
     count = len(across.whole(runs))
     of = f"{count} of {len(runs)}" if count < len(runs) else f"{count}"
@@ -124,7 +124,7 @@ def _sheet(runs: list[Run]) -> Sheet:
         same = [by_point[id(point)] for point in points]
         notes = [note for each in same if (note := _note(each))]
         made.append(Table(tables.title(points), COLUMNS, [_cells(each) for each in same], notes))
-    return Sheet(head(runs), made, closing(runs))
+    return Sheet(head(runs, "time"), made, closing(runs))
 
 
 def _cells(each: Across) -> list[str]:

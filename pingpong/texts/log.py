@@ -47,9 +47,10 @@ def sections(points: list[Point], line: Callable[[Point], str]) -> list[str]:
     return lines
 
 
-def head(run: Run) -> list[str]:
+def head(run: Run, what: str = "round trip") -> list[str]:
+    """What is said before the figures; `what` is the time that they are."""
     cold = ", cold buffers" if run.plan and run.plan.cache == "cold" else ""
-    lines = [f"# {run.source}, {method(run)}{loop(run)}{cold}", *_transport(run), *_placement(run)]
+    lines = [f"# {run.source}, {method(run, what)}{loop(run)}{cold}", *_transport(run), *_placement(run)]
     lines += [f"Hello from {rank.rank} of {len(run.ranks)}" for rank in reversed(run.ranks)]
     if run.clock and run.clock.wtime_step:
         lines.append(f"Timer accuracy of ~{run.clock.wtime_step / MICRO:.6f} usecs")
@@ -71,7 +72,7 @@ def title(kernel: str) -> str:
     return KERNELS[kernel].title if kernel in KERNELS else kernel
 
 
-def method(run: Run) -> str:
+def method(run: Run, what: str = "round trip") -> str:
     """One line: which of the two methods made the numbers."""
     plan = run.plan
     if plan is None:
@@ -79,10 +80,10 @@ def method(run: Run) -> str:
     if plan.method == "classic":
         return "classic method: one timed round trip a size, no lead-in"
     if plan.method == "duration":
-        return f"median round trip of each second, for {plan.seconds or 0:g} s"
+        return f"median {what} of each second, for {plan.seconds or 0:g} s"
     if plan.method == "fixed":
-        return f"median round trip of {plan.samples} samples a size"
-    return f"median round trip over shuffled visits (budget {plan.budget:g} s)"
+        return f"median {what} of {plan.samples} samples a size"
+    return f"median {what} over shuffled visits (budget {plan.budget:g} s)"
 
 
 def _transport(run: Run) -> list[str]:

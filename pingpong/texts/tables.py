@@ -187,7 +187,7 @@ def sheet(run: Run) -> Sheet:
     for points in groups(run.points):
         rows_ = [found[id(point)] for point in points]
         made.append(Table(title(points), _columns(rows_), [_cells(row) for row in rows_], _notes(rows_)))
-    return Sheet(log.head(run), made, log.closing(run))
+    return Sheet(log.head(run, "time"), made, log.closing(run))
 
 
 def terminal(sheets: list[Sheet]) -> str:
