@@ -161,7 +161,7 @@ def _free(output: Path) -> Path:
     if output.is_dir():
         raise IsADirectoryError(f"{output} is a folder; -o needs the name of a file")
     if os.path.lexists(output):
-        raise FileExistsError(f"{output} exists already; results are never overwritten: choose another -o")
+        raise store.taken(output)
     if not output.parent.is_dir():
         raise FileNotFoundError(f"the folder {output.parent} does not exist; -o needs one that does")
     probe = output.with_name(f".pingpong-{os.getpid()}.tmp")

@@ -41,6 +41,11 @@ class FormatError(ValueError):
     """A file that is no result; the message is one sentence with the place."""
 
 
+def taken(path: Path) -> FileExistsError:
+    """What to raise where a result would be written over."""
+    return FileExistsError(f"{path} exists already; results are never overwritten: choose another -o")
+
+
 class Journal:
     """Append-only writer. Creating it claims the path: it raises FileExistsError for a file that is there.
 
@@ -49,7 +54,10 @@ class Journal:
 
     def __init__(self, path: Path, again: bool = False) -> None:
         self.path = path
-        self._file = path.open("r+b" if again else "xb", buffering=0)
+        try:
+            self._file = path.open("r+b" if again else "xb", buffering=0)
+        except FileExistsError:
+            raise taken(path) from None
         if again:
             self._file.truncate(path.read_bytes().rfind(b"\n") + 1)
             self._file.seek(0, os.SEEK_END)

@@ -417,7 +417,7 @@ def test_a_journal_of_a_newer_schema_is_refused(tmp_path, journal):
 
 def test_a_journal_never_overwrites(tmp_path):
     path = written(tmp_path / "a.json", b"mine")
-    with pytest.raises(FileExistsError):
+    with pytest.raises(FileExistsError, match="exists already; results are never overwritten"):
         store.Journal(path)
     assert path.read_bytes() == b"mine"
 
