@@ -63,7 +63,8 @@ def host_held_by(process, ours, first):
     """The host that a process holds, or None.
 
     `ours` and `first`: handles of this process and of process 1. Whatever its name is, one that lives in a network
-    of the machine, or may do so, holds no host.
+    of the machine, or may do so, holds no host. Where process 1 may not be looked at, not even by root, either this
+    process is on the machine, or it is on the host itself.
     """
     try:
         title, user = read(process, "comm").strip(), os.fstat(process).st_uid
@@ -74,7 +75,10 @@ def host_held_by(process, ours, first):
         return None
     # Not one of a `lab shell` of somebody else, nor of another container.
     alike = all(namespace(process, kind) == namespace(ours, kind) for kind in ("user", "pid"))
-    return name if alike and apart(owned(process), owned(first)) else None
+    there, here, machine = owned(process), owned(ours), owned(first)
+    known = all(machine)
+    distinct = apart(there, machine if known else here) or (not known and all(there) and there == here)
+    return name if alike and distinct else None
 
 
 def holders():

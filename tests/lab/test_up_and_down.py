@@ -101,6 +101,22 @@ def test_a_lab_that_is_half_up_goes_down(lab):
     assert networks == "1"
 
 
+def test_where_process_1_may_not_be_looked_at(lab):
+    done = in_namespace(f"""{BYSTANDER}
+        export LAB; setpriv --bounding-set -sys_ptrace --inh-caps -all sh -c '
+            readlink /proc/1/ns/net || echo unknown
+            $LAB up 2>/dev/null && $LAB exec nodeA $LAB exec nodeB hostname
+            $LAB exec nodeA $LAB down 2>&1
+            $LAB down && echo gone; $LAB status 2>&1'
+        lives
+    """)
+    refused = "lab: a host cannot take the lab down: leave it first; a lab shell ends with its command"
+    off = "lab: the lab is not up; bring it up with lab up (as root) or lab shell"
+    assert done.stdout.splitlines() == ["unknown", "nodeB", refused, "gone", off, "the bystander lives"], (
+        done.stderr
+    )
+
+
 @pytest.mark.parametrize("name", ["lab:nodeA", "nodeA"])
 def test_a_name_alone_makes_no_host(lab, name):
     done = in_namespace(f"""{BYSTANDER}
