@@ -62,9 +62,9 @@ def owned(process):
 def host_held_by(process, ours, first):
     """The host that a process holds, or None.
 
-    `ours` and `first`: handles of this process and of process 1. Whatever its name is, one that lives in a network
-    of the machine, or may do so, holds no host. Where process 1 may not be looked at, not even by root, either this
-    process is on the machine, or it is on the host itself.
+    `ours` and `first`: handles of this process and of process 1. Whatever its name is, one that lives in a
+    network of the machine, or may do so, holds no host. Where process 1 may not be looked at, not even by root,
+    either this process is on the machine, or it is on the host itself.
     """
     try:
         title, user = read(process, "comm").strip(), os.fstat(process).st_uid

@@ -599,6 +599,8 @@ def test_a_way_back_over_another_interface_is_seen_and_contradicts():
     there, back = [42_500_000, 0, 30_000, 0], [0, 42_500_000, 0, 30_000]
     moved = {"n1": {"ib0": there, "eth0": back}, "n2": {"ib0": back, "eth0": there}}
     found = judge(moved, None)
-    assert found.observed == "ib0 (sent) and eth0 (received) on n1, eth0 (sent) and ib0 (received) on n2"
+    assert found.observed == "ib0 from n1 and eth0 from n2"
+    others = judge(moved | {"n2": {"ib1": back, "eth1": there}}, None)
+    assert others.observed == "ib0 (sent) and eth0 (received) on n1, eth1 (sent) and ib1 (received) on n2"
     asked = judge(moved, "net:eth0")
     assert asked.verdict == "contradicted" and "ib0" in asked.reason

@@ -2,10 +2,12 @@ import csv
 import io
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from pingpong import store, texts
 from pingpong.model import Failure, Mismatch, Payload, Rank, Warn
 from pingpong.texts import FORMS, tables
 from pingpong.units import parse_sizes
@@ -203,3 +205,16 @@ def test_every_form_takes_what_a_file_may_hold(form):
 def test_size_zero_has_a_latency_and_a_rate_of_zero():
     (row,) = tables.rows(session([point(size=0, visits=[[3e-6]] * 5)]))
     assert row["seconds"] == pytest.approx(1.5e-6) and row["bytes_per_second"] == 0
+
+
+def test_the_readme_shows_what_the_committed_result_says():
+    """It names the file and how to print it."""
+    root = Path(__file__).parents[1]
+    readme = (root / "README.md").read_text()
+    (name,) = set(re.findall(r"pingpong show (results/lab/\S+?\.json)", readme))
+    session = store.load(root / name)
+    blocks = [block.partition("\n")[2].rstrip() for block in readme.split("```")[1::2]]
+    (table,) = [block for block in blocks if block.startswith("transport ")]
+    (wire,) = [block for block in blocks if block.startswith("# wire: ")]
+    assert table in texts.text(session, texts.Options(form="table"))
+    assert f"\n{wire}\n" in texts.text(session, texts.Options(form="log"))

@@ -83,6 +83,11 @@ def observed(case: Case, proven: str | None = None) -> str:
     texts = {host.name: _on(case, host, proven) for host in case.hosts}
     if len(set(texts.values())) == 1:
         return next(iter(texts.values()))
+    ways = [_two_ways(case, host, list(carriers(case, host))) for host in case.hosts]
+    if all(ways) and len(ways) == 2 and ways[0] == ways[1][::-1] and list(texts.values()) == [*map(_both, ways)]:
+        return " and ".join(
+            f"{printable(way[0])} from {printable(host)}" for way, host in zip(ways, texts, strict=True)
+        )
     return ", ".join(f"{text} on {printable(host)}" for host, text in texts.items()) or UNKNOWN
 
 
@@ -98,7 +103,7 @@ def _on(case: Case, host: Host, proven: str | None) -> str:
             return UNKNOWN
         return MEMORY if case.one_host else NOTHING
     if there_and_back := _two_ways(case, host, list(found)):
-        return there_and_back
+        return _both(there_and_back)
     full = [name for name, moved in found.items() if moved >= ENOUGH * 2 * case.each.least]
     if exactly := [name for name in full if _is_explained(case, host, name)]:
         full = exactly  # what else moved is somebody else's
@@ -106,12 +111,18 @@ def _on(case: Case, host: Host, proven: str | None) -> str:
     return text if full or len(found) == 1 else f"{text} {STRIPED}"
 
 
-def _two_ways(case: Case, host: Host, names: list[str]) -> str:
+def _two_ways(case: Case, host: Host, names: list[str]) -> tuple[str, ...]:
     """What carried the messages that were sent, and what those received, where each was one and not the same."""
     sent, received = ([n for n in names if explains(case, flows.get(n, Flow()))] for flows in host.own)
     if len(sent) != 1 or len(received) != 1 or sent == received:
-        return ""
-    return f"{printable(sent[0])} (sent) and {printable(received[0])} (received)"
+        return ()
+    return sent[0], received[0]
+
+
+def _both(way: tuple[str, ...]) -> str:
+    return " and ".join(
+        f"{printable(name)} ({what})" for name, what in zip(way, ("sent", "received"), strict=True)
+    )
 
 
 def _is_explained(case: Case, host: Host, name: str) -> bool:
