@@ -480,6 +480,17 @@ def test_two_hosts_that_are_too_near():
     assert only(made, "one-machine").startswith("a half trip of 400 ns between hosts n1 and n2")
 
 
+def test_a_loopback_that_nobody_asked_for_is_a_warning():
+    """Both directions of 41943040 bytes pass the one counter."""
+    made = run([point(moved=here(lo=2 * PAYLOAD + 10_000))], None, hosts=("n1", "n1"))
+    assert "over lo (TCP), not through memory" in only(made, "loopback")
+    made.transport = Transport(name="default")
+    assert codes(made) == ["loopback"]
+    made.transport = Transport(name="mine", arguments=["--mca", "btl", "tcp,self"])
+    assert codes(made) == []
+    assert codes(run([point(moved=here(lo=500))], None, hosts=("n1", "n1"))) == []
+
+
 def test_striping_is_said_with_shares_and_sizes():
     made = sizes((8, small()), (MIB, both(ib0=21_000_000, eth0=21_500_000)))
     assert only(made, "striped") == "1M: messages were spread over several carriers (eth0 51 %, ib0 49 % at 1M)"

@@ -58,7 +58,8 @@ def folders(launch: Launch) -> list[Finding]:
 def _room_advice(folder: Folder) -> str:
     if folder.path == "/dev/shm":
         return (
-            "remove what is left there, or make it larger: mount -o remount,size=64M /dev/shm, docker --shm-size"
+            "MPI dies, or takes TCP between ranks of one host: remove what is left there, or make it larger: "
+            "mount -o remount,size=64M /dev/shm, docker --shm-size"
         )
     return "set TMPDIR to a folder on that host that is yours and has room"
 

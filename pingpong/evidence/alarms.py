@@ -20,7 +20,7 @@ WAITS = ("port_xmit_wait",)
 
 def warnings(run: Run) -> list[Warn]:
     """The warnings of the wire, each once. Their codes are stable."""
-    found = [_same_machine(run), _striped(run), *_errors(run), _retransmits(run), _standstill(run)]
+    found = [_same_machine(run), _loopback(run), _striped(run), *_errors(run), _retransmits(run), _standstill(run)]
     for point in run.points:
         found += [_outage(point), _beyond_speed(run, point)]
     return [warn for warn in found if warn]
@@ -39,6 +39,20 @@ def _same_machine(run: Run) -> Warn | None:
     if trips and min(trips) < TOO_FAST:
         text = f"a half trip of {duration(min(trips))} between hosts {a} and {b}: they are one machine"
         return Warn(code="one-machine", text=text)
+    return None
+
+
+def _loopback(run: Run) -> Warn | None:
+    """Between ranks of one host, where nobody asked for it: some MPIs take TCP without a word if memory fails."""
+    if run.transport and (run.transport.arguments or run.transport.environment):
+        return None
+    for case in filter(None, (case_of(run, point) for point in run.points)):
+        loopbacks = {source.name for host in case.hosts for source in host.sources if source.kind == "loopback"}
+        if case.one_host and (name := observed(case)) in loopbacks:
+            text = (
+                f"ranks on one host exchanged messages over {name} (TCP), not through memory: flags or variables"
+            )
+            return Warn(code="loopback", text=f"{text} say so, or /dev/shm has no room (pingpong doctor)")
     return None
 
 
