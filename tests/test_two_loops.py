@@ -190,6 +190,13 @@ def test_the_log_shows_the_native_loop_and_what_python_adds():
     assert lines[-1] == "Max rate = 10.666667 MB/sec  Min latency = 1.000000 usec"
 
 
+def test_what_is_lost_in_noise_at_the_smallest_size_is_not_told_of_a_larger_one():
+    steps = {("native", 8): 3e-6, ("mpi4py", 8): 2.9e-6, ("native", 16): 3e-6, ("mpi4py", 16): 4e-6}
+    points = [constant(loop, size, step) for (loop, size), step in steps.items()]
+    made = session(points, plan=plan(sizes=[8, 16], loops=["native", "mpi4py"]))
+    assert "adds" not in launches.text(made)
+
+
 @pytest.mark.parametrize("loop", ["native", "mpi4py"])
 def test_the_log_of_one_loop_says_which(loop):
     text = launches.text(one(loop))
