@@ -186,6 +186,16 @@ def test_idle_traffic_that_could_hide_small_messages_leaves_doubt():
     assert found.verdict == "unverifiable" and "129 B in 10.0 ms anyway" in found.reason
 
 
+def test_what_idle_traffic_may_hide_is_neither_nothing_nor_memory():
+    """A stream of 60 MB/s beforehand, and a little less of it while 40 messages of 8 bytes went, in 10 ms."""
+    stream = {"ib0": [60e6, 60e6, 4e4, 4e4], "lo": [60e6, 60e6, 4e4, 4e4]}
+    numbers = [590_000, 590_000, 390, 390]
+    found = judge(on_both({"ib0": numbers}), size=8, seconds=0.01, idle=stream)
+    assert (found.verdict, found.observed) == ("unverifiable", "unknown")
+    alone = judge({"n1": {"lo": numbers}}, None, 8, 0.01, hosts=("n1", "n1"), idle=stream)
+    assert (alone.verdict, alone.observed) == ("observed", "unknown")
+
+
 def test_traffic_that_begins_in_the_middle_is_never_taken_for_ours():
     """Twice the payload on ib0, of which half is a stranger's: nobody can tell which half."""
     assert judge(both(ib0=84_000_000)).verdict == "unverifiable"

@@ -99,7 +99,8 @@ def _on(case: Case, host: Host, proven: str | None) -> str:
         names = asked(case, host, proven)
         found = {name: moved for name, moved in found.items() if name in names} or found
     if not found:
-        if host.saturated or host.blind:
+        hidden = any(flow.idle >= NOTICED * case.each.least for flows in host.own for flow in flows.values())
+        if host.saturated or host.blind or hidden:
             return UNKNOWN
         return MEMORY if case.one_host else NOTHING
     if there_and_back := _two_ways(case, host, list(found)):
