@@ -1,6 +1,7 @@
 """The processes of a launch on this host, found by the token in their environment and never by name."""
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from pingpong import temporary
 
+LOOKS, PAUSE = 10, 0.03  # at who wants a CPU, and seconds between
 STOPPED = "Tt"  # states of a process
 # Segments by which MPIs share memory stay when the last process that had one open was killed. They are of the
 # launch if this user has made them since it `began`, and forgotten if no process that may be looked at has them
@@ -47,13 +49,17 @@ def carrying(token: str) -> list[int]:
 def crowded() -> str:
     """Where more threads want to run than this host has CPUs: that, for the end of a sentence; else nothing.
 
-    Two ranks that take turns on a CPU need a time slice for each message, and look as if they hung.
+    Two ranks that take turns on a CPU need a time slice for each message, and look as if they hung. The fewest of
+    several looks count: what wakes up for a moment takes nothing from anybody.
     """
-    try:
-        running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0]) - 1  # not this one
-    except (OSError, ValueError, IndexError):
-        return ""
-    cpus = os.cpu_count() or 1
+    running, cpus = math.inf, os.cpu_count() or 1
+    for _ in range(LOOKS):
+        try:
+            wanting = Path("/proc/loadavg").read_text().split()[3].partition("/")[0]
+            running = min(running, int(wanting) - 1)  # not this one
+        except (OSError, ValueError, IndexError):
+            return ""
+        time.sleep(PAUSE)
     return f" ({running} threads want the {cpus} CPUs of this host: it may only be slow)" if running > cpus else ""
 
 

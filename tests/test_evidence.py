@@ -194,6 +194,9 @@ def test_what_idle_traffic_may_hide_is_neither_nothing_nor_memory():
     assert (found.verdict, found.observed) == ("unverifiable", "unknown")
     alone = judge({"n1": {"lo": numbers}}, None, 8, 0.01, hosts=("n1", "n1"), idle=stream)
     assert (alone.verdict, alone.observed) == ("observed", "unknown")
+    # Between hosts a busy loopback hides nothing.
+    beside = judge(on_both({"lo": numbers}), size=8, seconds=0.01, idle={"lo": stream["lo"]})
+    assert beside.observed == "nothing moved"
 
 
 def test_traffic_that_begins_in_the_middle_is_never_taken_for_ours():

@@ -99,7 +99,7 @@ def _on(case: Case, host: Host, proven: str | None) -> str:
         names = asked(case, host, proven)
         found = {name: moved for name, moved in found.items() if name in names} or found
     if not found:
-        hidden = any(flow.idle >= NOTICED * case.each.least for flows in host.own for flow in flows.values())
+        hidden = any(f[name].idle >= NOTICED * case.each.least for f in host.own for name in case.active(host))
         if host.saturated or host.blind or hidden:
             return UNKNOWN
         return MEMORY if case.one_host else NOTHING
