@@ -29,8 +29,7 @@ from pingpong.native import programs
 from pingpong.progress import Progress
 from pingpong.request import Job, Request
 from pingpong.say import quote, say, show
-from pingpong.transports import Here, TransportError
-from pingpong.transports.beforehand import standing
+from pingpong.transports import Here, TransportError, beforehand
 
 
 def run(request: Request) -> int:
@@ -45,12 +44,12 @@ def run(request: Request) -> int:
         here = _here(mpi, launcher, request.hosts)
         transports.check(request.mpiexec_args, here)
         request.transports = _transports(request, here)
+        beforehand.check(request.mpiexec_args, request.transports, here)
     except (launchers.LauncherError, TransportError, hosts.HostsError) as error:
         say(str(error))
         return USAGE
-    launches = Launches(
-        request, launcher, here, transports.speaking(here), standing(mpi["files"], os.environ, here)
-    )
+    settings = beforehand.standing(mpi["files"], os.environ, here)
+    launches = Launches(request, launcher, here, transports.speaking(here), settings)
     if request.dry_run:
         show("".join(launches.line(job) + "\n" for job in request.jobs()))
         return 0
@@ -96,7 +95,18 @@ def _transports(request: Request, here: Here) -> list[Transport]:
             if found[made.name] == made:
                 raise TransportError(f"{made.name!r} is asked for twice: leave it out once")
             raise TransportError(f"two transports are called {made.name!r}: give them different names")
-    return list(found.values())
+    return _provable(found, request) if request.require else list(found.values())
+
+
+def _provable(found: dict[str, Transport], request: Request) -> list[Transport]:
+    """Those that ask for a wire. Raises TransportError for one that does not, if it was asked for by itself."""
+    free = [name for name, transport in found.items() if transport.carrier is None]
+    if asked := [name for name in free if any(name == text.partition("=")[0].strip() for text in request.asked)]:
+        which = f"transport {' and '.join(map(repr, asked))} asks for no wire that could be confirmed"
+        raise TransportError(f"--require confirmed: {which}; leave it out, or name a wire, as in -t tcp@eth0")
+    if free:
+        say(f"left out, because they ask for no wire that could be confirmed: {', '.join(free)}")
+    return [transport for transport in found.values() if transport.carrier is not None]
 
 
 def _compile(request: Request, handle: int) -> str | None:
@@ -113,17 +123,17 @@ def _compile(request: Request, handle: int) -> str | None:
 def _measure(request: Request, path: Path, launches: Launches, mpi: str) -> int:
     """All launches, one after the other; each is in the file when it ends, whatever becomes of the next."""
     began, jobs = time.monotonic(), request.jobs()
-    failures: list[Failure] = []
+    failures: dict[int, Failure] = {}
     # Signals end a launch; before and after it they must not end the report.
     with launch.deaf():
         with Progress(request.plan, request.quiet, len(jobs)) as progress:
             for job in jobs:
                 left = request.time_limit - (time.monotonic() - began)
                 if failure := _in_the_way(request, left, job):
-                    failures.append(failure)
+                    failures[job.number] = failure
                     break
                 ended = launches.run(job, path, _share(request, left, len(jobs) - job.number + 1), progress)
-                session, failure = outcome.result(request.id, path, job.number, ended)
+                session, failure = outcome.result(request.id, path, job.number, ended, request.hosts)
                 left_by_it = outcome.find(session, job.number) if session else None
                 before = launches.beside(job)
                 failure = outcome.explained(failure, ended, job.transport, left_by_it, before.hint, request.hosts)
@@ -132,10 +142,11 @@ def _measure(request: Request, path: Path, launches: Launches, mpi: str) -> int:
                     path, request, job, failure, said.of(ended.output, mpi), before.warnings(job.transport)
                 )
                 if failure:
-                    failures.append(failure)
+                    failures[job.number] = failure
                     if failure.exit == USAGE:
                         break  # the next one would be refused too
-        return _report(request, path, recorder.finish(path, keep=bool(request.transports)), failures)
+        session = recorder.finish(path, failures, keep=bool(request.transports))
+        return _report(request, path, session, list(failures.values()))
 
 
 def _share(request: Request, left: float, jobs: int) -> Limit:
@@ -182,8 +193,11 @@ def _report(request: Request, path: Path, session: Session | None, failures: lis
     for run in runs:
         for sentence in complaints(run):
             say(sentence)
+    unproved = [run for run in runs if _unproved(run, request.require)]
+    for sentence in dict.fromkeys(_why_unproved(run) for run in unproved):
+        say(sentence)
     codes = [exit_code(run) for run in runs] + [failure.exit for failure in failures]
-    codes += [CONTRADICTED for run in runs if _unproved(run, request.require)]
+    codes += [CONTRADICTED for _ in unproved]
     say(f"result in {path}{_missing(runs, len(request.jobs()))}")
     return worst(codes)
 
@@ -194,6 +208,11 @@ def _unproved(run: Run, required: str | None) -> bool:
         return False
     verdict = evidence.of_run(run).verdict
     return verdict == "contradicted" or (required == "confirmed" and verdict != "confirmed")
+
+
+def _why_unproved(run: Run) -> str:
+    name, found = run.transport.name if run.transport else "", evidence.of_run(run)
+    return f"transport {name!r} is {found.verdict}: {found.reason}"
 
 
 def _missing(runs: list[Run], launches: int) -> str:

@@ -29,6 +29,7 @@ while same && [ "$left" -gt 0 ]; do
   left=$((left - 1))
 done
 same && kill "$daemon" && sleep 2 && same && kill -9 "$daemon"
+{processes.REMOVE_MAPS}
 """
 
 

@@ -21,6 +21,7 @@ GRACE = 2.0  # seconds beyond what the ranks' own watchdogs wait
 STOPPED_LIMIT = 5.0  # seconds that a rank may be seen stopped (SIGSTOP)
 GONE_LIMIT = 3.0  # seconds that mpiexec gets to notice that its ranks have ended
 GONE = "the ranks have ended, and mpiexec hangs"
+SILENT = "nothing moved"
 TERMINATE, KILL = 5.0, 8.0  # seconds: mpiexec gets the first to clean up, then everything is killed
 POLL = 0.25
 # What MPIs were asked to say about the wire (transports.speaking): it is kept elsewhere, and would hide the rest.
@@ -143,7 +144,7 @@ def _wait(
         if now - begun > limit.seconds:
             return limit.text
         if now - sign > patience:
-            return f"nothing moved for {now - sign:.0f} s{crowded()}"
+            return f"{SILENT} for {now - sign:.0f} s, nor was a rank heard to give up{crowded()}"
 
 
 def _ended(process: "subprocess.Popen[bytes]") -> bool:

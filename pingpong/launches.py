@@ -1,8 +1,10 @@
 """The launches of a session: their command lines, the way of their journals, and what they must not leave."""
 
 import os
+import re
 import shlex
 import sys
+import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +20,11 @@ from pingpong.temporary import TOKEN
 from pingpong.transports import Here, spelling
 from pingpong.transports.beforehand import Beside, Setting, beside
 
+# What MPI says when it has not started on a host; those on the others would wait for a minute.
+_FATAL = re.compile(rb"Fatal error in \w*Init(?:_thread)?:")
+# What Open MPI says when it goes on without the interface that it was told to use.
+_IGNORED = re.compile(rb"invalid value was given for btl_tcp_if_include")
+HOPELESS = 3.0  # seconds that mpiexec gets to end after that
 SWEEP = Limit(10.0, "the hosts cannot be reached")
 # Beside what steers an MPI: what a rank on another host needs in order to be the same program.
 _SAME_PROGRAM = ("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "XDG_CACHE_HOME")
@@ -72,8 +79,10 @@ class Launches:
         """How the launch ended, and whether it had begun to measure."""
         request, receiver, follower = self._request, relay.Receiver(path), store.Follower(path)
         follower.skip()  # the launches before
+        hopeless = _Hopeless(asked)
 
         def alive(output: bytes) -> float | None:
+            hopeless.hear(output)
             try:
                 receiver.hear(output)
                 moved = follower.poll()
@@ -143,3 +152,18 @@ class Launches:
                 len(hosts), hosts, program, [TOKEN, *self._steering(_NOTHING)], self._request.mpiexec_args
             )
             launch.launch(command, self._environment(_NOTHING), SWEEP, lambda _: SWEEP.seconds, heed=False)
+
+
+class _Hopeless:
+    """Whether a launch of a transport will come to nothing, by what MPI prints."""
+
+    def __init__(self, asked: Transport) -> None:
+        self._signs = [_FATAL, *([_IGNORED] if (asked.carrier or "").startswith("net") else [])]
+        self._since: float | None = None
+
+    def hear(self, output: bytes) -> None:
+        """Raises UselessError some seconds after the first sign."""
+        if self._since is None and any(sign.search(output) for sign in self._signs):
+            self._since = time.monotonic()
+        if self._since and time.monotonic() - self._since > HOPELESS:
+            raise UselessError("MPI did not start as it was asked to, and mpiexec waits all the same")

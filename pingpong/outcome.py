@@ -12,9 +12,14 @@ from pingpong.transports import hints
 from pingpong.units import printable
 
 
-def result(session_id: str, path: Path, number: int, ended: launch.Ended) -> tuple[Session | None, Failure | None]:
-    """The session with the run of launch `number`, if it left one, and why that launch failed, if it did."""
-    failure = _failure(ended)
+def result(
+    session_id: str, path: Path, number: int, ended: launch.Ended, nodes: Sequence[str] = ()
+) -> tuple[Session | None, Failure | None]:
+    """The session with the run of launch `number`, if it left one, and why that launch failed, if it did.
+
+    `nodes` are the hosts that the ranks were sent to, if any were named.
+    """
+    failure = _failure(ended, nodes)
     try:
         session = store.load(path) if path.exists() else None
     except (store.FormatError, OSError) as error:
@@ -26,9 +31,10 @@ def result(session_id: str, path: Path, number: int, ended: launch.Ended) -> tup
     if run.status == "complete":
         # Ended afterwards, by a limit or Ctrl-C, or with the code that the run itself deserves: all is there.
         own = ended.limit or ended.useless or ended.signal or ended.status == exit_code(run)
+        if failure and not own:
+            failure.reason += "; all was measured before"
         return session, None if own else failure
-    failure = _merged(run.failure, failure)
-    return session, failure or Failure(reason="the ranks ended before they were done", exit=FAILED)
+    return session, _merged(run.failure, failure) or _failed(ended, _cause(ended, nodes) or _UNDONE)
 
 
 def explained(
@@ -44,15 +50,29 @@ def explained(
     Its output, or the names of its `nodes`, may tell why it could not begin; `before` names what was set
     beforehand and may be the cause.
     """
-    if failure and failure.reason.startswith(_ENDED):
-        failure.reason = next(iter(_own(failure.output)), failure.reason)
+    if failure and failure.reason.startswith(_SEEN):
+        _in_their_words(failure)
     if failure and failure.exit != USAGE and not ended.signal:
         output = "\n".join(launch.telling(ended.output, 60, 60))
         found = None if run and run.points else _unknown(nodes) or hints.hint(output, asked)
-        if not found and failure.exit == TIMED_OUT and len(nodes) > 1 and "nothing moved" in failure.reason:
-            found = f"pingpong doctor --hosts {','.join(nodes)} looks at both ends"
+        if not found and _silent(failure, run, nodes):
+            found = f"pingpong doctor{' --hosts ' * bool(nodes)}{','.join(nodes)} looks for the reason"
         failure.hint = "; ".join(filter(None, (found, before))) or None
     return failure
+
+
+def _in_their_words(failure: Failure) -> None:
+    """Ranks that gave up know more than this process sees; their journal may not have come through."""
+    for sentence in _own(failure.output)[:1]:
+        failure.reason = sentence
+        if "nothing moved for" in sentence:
+            failure.exit = TIMED_OUT
+
+
+def _silent(failure: Failure, run: Run | None, nodes: Sequence[str]) -> bool:
+    """Whether nobody says why it hung between hosts, or why it could not begin."""
+    hung = failure.exit == TIMED_OUT and len(nodes) > 1 and "nothing moved" in failure.reason
+    return hung or (failure.reason.startswith(_ENDED) and not (run and run.points))
 
 
 def _unknown(nodes: Sequence[str]) -> str | None:
@@ -66,24 +86,33 @@ def find(session: Session, number: int) -> Run | None:
     return next((run for run in session.runs if run.launch == number), None)
 
 
-def _failure(ended: launch.Ended) -> Failure | None:
-    command = [printable(word) for word in ended.command]
+def _failure(ended: launch.Ended, nodes: Sequence[str]) -> Failure | None:
     if ended.signal is not None:
-        return unwanted(ended.signal, command)
-    lines = launch.telling(ended.output)
+        return unwanted(ended.signal, _printable(ended.command))
     if ended.limit or ended.useless:
-        code = TIMED_OUT if ended.limit else FAILED
-        return Failure(reason=ended.limit or ended.useless or "", exit=code, command=command, output=lines)
+        return _failed(ended, ended.limit or ended.useless or "", TIMED_OUT if ended.limit else FAILED)
     if ended.status == 0:
         return None
     if ended.status == USAGE:
-        reason = next(iter(_own(lines)), "the ranks refused to start")
-        return Failure(reason=reason, exit=USAGE, command=command, output=lines)
-    code = TIMED_OUT if ended.status == TIMED_OUT else FAILED
-    return Failure(reason=_cause(ended), exit=code, command=command, output=lines)
+        said = _own(launch.telling(ended.output))
+        return _failed(ended, next(iter(said), "the ranks refused to start"), USAGE)
+    reason = _cause(ended, nodes) or f"{_ENDED}{ended.status}"
+    return _failed(ended, reason, TIMED_OUT if ended.status == TIMED_OUT else FAILED)
+
+
+def _failed(ended: launch.Ended, reason: str, code: int = FAILED) -> Failure:
+    return Failure(
+        reason=reason, exit=code, command=_printable(ended.command), output=launch.telling(ended.output)
+    )
+
+
+def _printable(command: Sequence[str]) -> list[str]:
+    return [printable(word) for word in command]
 
 
 _ENDED = "mpiexec ended with status "  # what is known where nobody says more
+_UNDONE = "the ranks ended before they were done"
+_SEEN = (_ENDED, _UNDONE, launch.GONE, launch.SILENT)  # from outside
 
 
 def unwanted(number: int, command: Sequence[str] = ()) -> Failure:
@@ -98,34 +127,71 @@ def _own(lines: list[str]) -> list[str]:
     return [line.partition(": ")[2] for line in lines if line.startswith("pingpong: ")]
 
 
-def _cause(ended: launch.Ended) -> str:
-    """What ended a launch, by mpiexec's own words, or mpiexec's status."""
+def _cause(ended: launch.Ended, nodes: Sequence[str]) -> str | None:
+    """What ended a launch, by mpiexec's own words; None if it has none that are known."""
     if ended.status < 0:
         return f"mpiexec was ended by {_signal_name(-ended.status)}"
     if launch.HUNG.search(ended.output):
         return "a rank did not get through MPI_Init or MPI_Finalize in a minute"
     for pattern, sentence in _CAUSES:
         if found := re.search(pattern, ended.output, re.DOTALL):
-            words = [printable(word.decode(errors="replace")) for word in found.groups()]
-            return sentence(words, ended.status)
-    return f"{_ENDED}{ended.status}"
+            words = [printable((word or b"").decode(errors="replace")) for word in found.groups()]
+            text = sentence(words, nodes)
+            return text.replace(_STATUS, f"{_ENDED}{ended.status}: ")
+    return None
 
 
-_CAUSES: tuple[tuple[bytes, Callable[[list[str], int], str]], ...] = (
-    (rb"(?i:signal):?\s*(\d+)", lambda words, _: f"a rank was ended by {_signal_name(int(words[0]))}"),
-    (  # Open MPI's TCP
-        rb"unexpectedly disconnected.*?Peer host:\s*(\S+)",
-        lambda words, status: f"mpiexec ended with status {status}: the rank on host {words[0]} died",
+def _killed(host: str, code: str, rank: str = "") -> str:
+    who = f"rank {rank}" if rank else "a rank"
+    return f"{who} on host {host} was ended by {_signal_name(int(code))}"
+
+
+def _partner_died(words: list[str], nodes: Sequence[str]) -> str:
+    """The rank that MPI names has only lost the other one."""
+    rank, host = words
+    partner = 1 - int(rank)
+    where = f" on host {nodes[partner * len(nodes) // 2]}" if nodes and partner in (0, 1) else ""
+    return f"{_STATUS}rank {partner}{where} died, rank {rank} on host {host} lost the connection to it"
+
+
+_STATUS = "\0"  # in a sentence that a rank's own would be better than
+# In order: what names the dead comes before what names who missed them. Each sentence is made of the pattern's
+# groups and the names of the hosts.
+_CAUSES: tuple[tuple[bytes, Callable[[list[str], Sequence[str]], str]], ...] = (
+    (  # Open MPI
+        rb"process rank (\d+) with PID \d+ on node (\S+) exited on\s+signal (\d+)",
+        lambda words, _: _killed(words[1], words[2], words[0]),
     ),
-    (  # Open MPI 5
+    (  # Intel MPI
+        rb"RANK (\d+) PID \d+ RUNNING AT (\S+)\s+=\s+KILLED BY SIGNAL: (\d+)",
+        lambda words, _: _killed(words[1], words[2], words[0]),
+    ),
+    (  # MPICH, which says this of signals only
+        rb"BAD TERMINATION OF ONE.*? RUNNING AT (\S+)\s+=\s+EXIT CODE: (\d+)",
+        lambda words, _: _killed(*words),
+    ),
+    (rb"(?i:signal):?\s*(\d+)", lambda words, _: f"a rank was ended by {_signal_name(int(words[0]))}"),
+    (  # Open MPI 5; 4 calls it a disconnected peer
+        rb"(?:Socket closed|unexpectedly disconnected)"
+        rb".*?process rank (\d+) with PID \d+ on node (\S+) calling\s+\"abort\"",
+        _partner_died,
+    ),
+    (
+        rb"unexpectedly disconnected.*?Peer host:\s*(\S+)",
+        lambda words, _: f"{_STATUS}the rank on host {words[0]} died",
+    ),
+    (
         rb"process rank (\d+) with PID \d+ on node (\S+) calling\s+\"abort\"",
-        lambda words, status: (
-            f"mpiexec ended with status {status}: rank {words[0]} on host {words[1]} gave up, or lost its partner"
-        ),
+        lambda words, _: f"{_STATUS}rank {words[0]} on host {words[1]} gave up, or lost its partner",
+    ),
+    (  # Open MPI, whatever status it ends with
+        rb"lost communication with a remote daemon.*?Remote daemon:.*? on node (\S+)"
+        rb"|daemon failed to report back.*?Remote host:\s*(\S+)",
+        lambda words, _: f"mpiexec has no daemon on host {words[0] or words[1]} any more: killed, or cut off",
     ),
     (  # all that Hydra says across hosts
         rb"process manager error",
-        lambda _, status: f"mpiexec ended with status {status}: it lost a rank or a daemon",
+        lambda _, __: f"{_STATUS}it lost a rank or a daemon",
     ),
 )
 
@@ -147,7 +213,6 @@ def _merged(said: Failure | None, seen: Failure | None) -> Failure | None:
     """
     if said is None or seen is None:
         return said or seen
-    after_all = seen.reason == launch.GONE or seen.reason.startswith(_ENDED)
-    if said.exit <= SIGNALLED and after_all:
+    if said.exit <= SIGNALLED and seen.reason.startswith(_SEEN):
         return Failure(reason=said.reason, exit=said.exit, command=seen.command, output=seen.output)
     return seen

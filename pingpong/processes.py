@@ -29,6 +29,13 @@ while IFS= read -r file; do
 done
 """
 
+# A map of the machine that Hydra's proxy makes for its ranks, and leaves if it is killed. Nobody has it open: it
+# may be of any proxy that runs here, so where one does, all stay.
+REMOVE_MAPS = """
+grep -lsx hydra_pmi_proxy /proc/[0-9]*/comm >/dev/null ||
+find /tmp -maxdepth 1 -type f -user "$(id -u)" -newermt "@$began" -name 'hydra_hwloc_xmlfile_*' -exec rm -f -- {} +
+"""
+
 
 def carrying(token: str) -> list[int]:
     """Processes of this host that carry the launch's token in their environment, zombies not counted."""
@@ -87,10 +94,16 @@ def kill(pid: int, number: int) -> None:
 
 
 def clean(token: str, since: float) -> None:
-    """When a launch that began at the time `since` is over: remove its segments, and its temporary folder."""
+    """When a launch that began at the time `since` is over: remove what MPI forgot, and its temporary folder."""
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         env = dict(os.environ) | {"began": str(since)}
-        subprocess.run(["sh", "-c", REMOVE_SEGMENTS], env=env, stderr=subprocess.DEVNULL, timeout=10, check=False)
+        subprocess.run(
+            ["sh", "-c", REMOVE_SEGMENTS + REMOVE_MAPS],
+            env=env,
+            stderr=subprocess.DEVNULL,
+            timeout=10,
+            check=False,
+        )
     temporary.remove(token)
 
 

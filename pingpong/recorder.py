@@ -4,7 +4,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -158,6 +158,10 @@ def claim(output: Path | None) -> Path:
 
 
 def _free(output: Path) -> Path:
+    if output == Path("-"):
+        raise FileNotFoundError(
+            "a result goes into a file, not to stdout; -o needs a name (-f json prints it too)"
+        )
     if output.is_dir():
         raise IsADirectoryError(f"{output} is a folder; -o needs the name of a file")
     if os.path.lexists(output):
@@ -205,10 +209,11 @@ def settle(
         journal.close()
 
 
-def finish(path: Path, keep: bool = True) -> Session | None:
+def finish(path: Path, failures: Mapping[int, Failure], keep: bool = True) -> Session | None:
     """Replace the journal by the final JSON, and return the session; None if it cannot be read.
 
-    Unless it is to be kept in any case, a file in which nothing was measured goes away.
+    `failures` by launch are for runs for whose end the journal had no room. Unless it is to be kept in any case,
+    a file in which nothing was measured goes away.
     """
     try:
         session = store.load(path)
@@ -217,6 +222,9 @@ def finish(path: Path, keep: bool = True) -> Session | None:
             return None
     except (OSError, store.FormatError):
         return None
+    for run in session.runs:
+        if run.status != "complete":
+            run.failure = run.failure or failures.get(run.launch)
     try:
         store.save(session, path)
     except OSError as error:

@@ -1,5 +1,6 @@
 """Sentences on stderr and text on stdout that never stop a run: a reader may be gone, a disk full."""
 
+import codecs
 import os
 import sys
 from typing import TextIO
@@ -35,6 +36,7 @@ def open_streams() -> None:
 
     Otherwise the next file that is opened would become stdout, and a result be written over by a message.
     """
+    codecs.register_error("pingpong", _written_out)
     for number, name in ((1, "stdout"), (2, "stderr")):
         stream = getattr(sys, name)
         if stream is None:
@@ -44,7 +46,15 @@ def open_streams() -> None:
                 os.close(opened)
             setattr(sys, name, open(number, "w", closefd=False))  # noqa: SIM115
         else:
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors="pingpong")
+
+
+def _written_out(error: UnicodeError) -> tuple[str, int]:
+    r"""What cannot be printed as an escape; a byte of a file's name that is no character as a shell's $'\xff'."""
+    assert isinstance(error, UnicodeEncodeError)
+    character = error.object[error.start]
+    byte = ord(character) - 0xDC00
+    return f"\\x{byte:02x}" if 0x80 <= byte <= 0xFF else ascii(character)[1:-1], error.start + 1
 
 
 def _write(stream: TextIO, text: str) -> OSError | None:

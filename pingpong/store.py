@@ -200,7 +200,8 @@ def load(path: Path) -> Session:
     """The session in a result file or a journal. Raises FormatError, OSError."""
     data = path.read_bytes()
     if not data.strip(b" \t\r\n\0"):
-        raise FormatError(f"{path} is empty: nothing was measured, or the disk was full")
+        what = "holds nothing but zeros or blanks: its machine may have crashed" if data else "is empty"
+        raise FormatError(f"{path} {what}: nothing was measured, or the disk was full")
     if data.startswith(_JOURNAL):
         return _load_journal(path)
     try:

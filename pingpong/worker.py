@@ -301,8 +301,10 @@ class _Rank:
         self._leave(Failure(reason=sentence, exit=TIMED_OUT))
 
     def _signalled(self, number: int, _frame: Any) -> None:
-        name = signal.Signals(number).name
-        self._leave(Failure(reason=f"ended by {name}", exit=SIGNALLED + number))
+        reason = f"ended by {signal.Signals(number).name}"
+        if number == signal.SIGTERM:
+            reason += ", which mpiexec also sends when it is ended itself"
+        self._leave(Failure(reason=reason, exit=SIGNALLED + number))
 
     def _leave(self, failure: Failure) -> None:
         with contextlib.suppress(OSError):

@@ -164,7 +164,7 @@ def test_a_launch_that_was_killed_in_the_middle_of_a_line_does_not_spoil_the_nex
     third.begin()
     third.end()
     third.finish()
-    made = recorder.finish(path)
+    made = recorder.finish(path, {})
     assert made == store.load(path)
     assert [(r.launch, r.status, r.failure and r.failure.reason) for r in made.runs] == [
         (1, "partial", "killed"),

@@ -7,7 +7,7 @@ import pytest
 
 from pingpong import parameters
 from pingpong.model import Transport
-from pingpong.transports import beforehand, resolve, spelling
+from pingpong.transports import TransportError, beforehand, resolve, spelling
 from pingpong.transports.beforehand import beside, collect
 
 from .hosts import INSTALLED, here, tree
@@ -24,7 +24,7 @@ def before(tmp_path):
         where = here(*mpi, tree(tmp_path, ["lo", "eth0", "ib0"]), hosts=1 if asked == "shm" else 2)
         transport = resolve(asked, where) if asked else None
         given = spelling.variables(Transport(name="", arguments=list(mpiexec_args)))
-        given |= spelling.variables(transport) if transport else set()
+        given |= spelling.variables(transport) if transport else {}
         return beside(transport, given, collect(variables, {FILE: dict(file)} if file else {}, where), where)
 
     return found
@@ -154,6 +154,40 @@ def test_files_that_choose_nothing_else_are_left_alone(before):
 def test_a_variable_is_believed_before_a_file(before):
     found = before(OPEN_MPI_5, "default", {"OMPI_MCA_pml": "ob1"}, {"pml": "ucx", "btl": "^tcp", "mtl": "^ofi"})
     assert found.hint.endswith(f"by MPI: OMPI_MCA_pml=ob1; btl=^tcp, mtl=^ofi in {FILE}; try without")
+
+
+@pytest.mark.parametrize(
+    ("mpi", "asked", "words", "named"),
+    [
+        (OPEN_MPI_5, "tcp@ib0", "--mca btl_tcp_if_include eth0", "btl_tcp_if_include"),  # mpiexec ends with 251
+        (OPEN_MPI_5, "tcp@ib0", "--mca btl ^tcp", "btl"),
+        (OPEN_MPI_4, "tcp@ib0", "--mca btl_tcp_if_exclude ib0", "btl_tcp_if_exclude"),
+        (OPEN_MPI_5, "ucx:tcp@ib0", "-x UCX_TLS=rc", "UCX_TLS"),
+        (OPEN_MPI_5, "ofi:tcp@ib0", "-x FI_PROVIDER=udp", "FI_PROVIDER"),
+        (MPICH, "tcp@ib0", "-genv UCX_NET_DEVICES eth0", "UCX_NET_DEVICES"),
+        (INTEL, "shm", "-genv I_MPI_SHM=off", "I_MPI_SHM"),
+        (OPEN_MPI_5, "mine=--mca btl tcp,self", "--mca btl sm,self", "btl"),
+    ],
+)
+def test_words_for_mpiexec_that_choose_otherwise_are_refused(tmp_path, mpi, asked, words, named):
+    where = here(*mpi, tree(tmp_path, ["lo", "eth0", "ib0"]), hosts=1 if asked == "shm" else 2)
+    with pytest.raises(TransportError, match=f"--mpiexec-args sets {named}, which transport .* chooses"):
+        beforehand.check(words.split(), [resolve("default", where), resolve(asked, where)], where)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ("tcp@ib0", "--mca pml ob1 --mca btl tcp,self"),  # the same once more
+        ("tcp@ib0", "--mca btl_tcp_eager_limit 4096 --bind-to none"),
+        ("ucx:tcp@ib0", "-x UCX_TLS"),  # passed on as the transport sets it
+        ("default", "--mca btl tcp,self"),
+        ("mine=--mca btl tcp,self", "--mca pml ob1"),
+    ],
+)
+def test_words_for_mpiexec_that_choose_nothing_else_pass(tmp_path, asked, words):
+    where = here(*OPEN_MPI_5, tree(tmp_path, ["lo", "eth0", "ib0"]), hosts=2)
+    beforehand.check(words.split(), [resolve(asked, where)], where)
 
 
 def test_files_are_found_and_read_as_open_mpi_does(tmp_path):

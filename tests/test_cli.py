@@ -72,6 +72,7 @@ def test_an_existing_result_is_never_overwritten(tmp_path):
         ('{"schema": 1, "runs": [', ("x.json", "middle")),
         (json.dumps({"hello": 1}), ("x.json", "'schema'")),
         ("", ("x.json", "empty")),
+        ("\0" * 300, ("x.json", "nothing but zeros", "crashed")),
         ("\0\1\2", ("x.json",)),
     ],
 )
@@ -210,6 +211,7 @@ def test_a_name_that_is_not_utf8(tmp_path):
     done = run("run", "-k", "blocking", "-m", "8", "-n", "5", "-o", name, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert [p.name for p in tmp_path.iterdir()] == [name]
+    assert r"result in \xff\xfe.json" in done.stderr  # as a shell takes it in $'…'
 
 
 @pytest.mark.parametrize(
@@ -251,6 +253,7 @@ def test_names_that_are_no_new_file(tmp_path):
     (tmp_path / "dangling.json").symlink_to("nowhere")
     refused(run("run", "-o", "dangling.json", cwd=tmp_path), "dangling.json exists")
     refused(run("run", "-o", ".", cwd=tmp_path), "folder")
+    refused(run("run", "-o", "-", cwd=tmp_path), "not to stdout")
     refused(run("run", "-o", "x" * 300, cwd=tmp_path), "name too long")
 
 

@@ -225,6 +225,15 @@ def test_a_launcher_that_starts_nothing_is_quoted(tmp_path, healthy):
     assert healthy.of("did not start") is None
 
 
+def test_what_was_set_beforehand_and_keeps_ranks_apart(tmp_path, healthy, mpi_name):
+    name = {"Open MPI": "OMPI_MCA_btl", "MPICH": "UCX_TLS"}.get(mpi_name)
+    if not name:
+        pytest.skip("Intel MPI takes shared memory whatever is asked")
+    assert doctor(tmp_path, **{name: "self"}).of("set beforehand", f"{name}=self") == ("PROBLEM", "try without")
+    level, _ = doctor(tmp_path, **{name: "tcp,self"}).of("set beforehand", f"{name}=tcp,self")
+    assert level == "note" and healthy.of("set beforehand") is None
+
+
 def test_a_launcher_without_room(tmp_path, mpi_name):
     """As in an allocation of one task, or with a hostfile that grants one slot."""
     if mpi_name != "Open MPI":

@@ -20,16 +20,16 @@ def asked(*arguments):
     [
         (
             f"{UCX}transport 'rc' is not available, please use one or more of: cma, mm, tcp\n{NONE_OPENED}",
-            ["UCX has no transport rc here", "cma, mm, tcp"],
+            ["UCX has no transport rc on host n1", "cma, mm, tcp"],
         ),
         (
             f"{UCX}network device 'eth9' is not available, please use one or more of: 'eth0'(tcp), 'lo'(tcp)\n",
-            ["UCX has no device eth9 here", "'eth0'(tcp), 'lo'(tcp)"],
+            ["UCX has no device eth9 on host n1", "'eth0'(tcp), 'lo'(tcp)"],
         ),
         (
             "WARNING: An invalid value was given for btl_tcp_if_include.  This\nvalue will be ignored.\n\n"
             f"  Local host: n1\n  Value:      ib9\n  Message:    Unknown interface name\n{UNREACHABLE}",
-            ["no interface ib9", "btl_tcp_if_include"],
+            ["host n1 has no interface ib9", "btl_tcp_if_include"],
         ),
         (
             "As of version 3.0.0, the \"sm\" BTL is no longer available in Open MPI.\n",

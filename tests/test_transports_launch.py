@@ -109,6 +109,19 @@ def test_all_that_is_available_and_one_of_ones_own(where):
     assert "tcp" in available and len(done.stdout.splitlines()) == len(available) + 1
 
 
+def test_a_proof_is_required_only_of_what_asks_for_a_wire(tmp_path, where):
+    command = [sys.executable, "-m", "pingpong", "run", "--require", "confirmed", "-m", "8", "-n", "10", "-q"]
+    for asked in ("default", {"Open MPI": "mine=--mca btl tcp,self"}.get(where.mpi, "mine=FI_PROVIDER=tcp")):
+        done = subprocess.run([*command, "-t", asked], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 2 and "asks for no wire that could be confirmed" in done.stderr, done.stderr
+    everything = [*command, "--all-available", "--dry-run"]
+    done = subprocess.run(everything, cwd=tmp_path, capture_output=True, text=True, check=True)
+    available = [entry.transport for entry in listing(where) if entry.transport]
+    assert len(done.stdout.splitlines()) == sum(transport.carrier is not None for transport in available)
+    assert "left out, because they ask for no wire that could be confirmed: default" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_transports_that_all_fail_leave_a_table_and_their_reasons(tmp_path, where):
     command = [sys.executable, "-m", "pingpong", "run", "--all-available", "-m", "8", "-o", "r.json", "-q"]
     command += ["--mpiexec-args", "--no-such-option"]

@@ -75,9 +75,10 @@ class Survey(Record):
 class Launch:
     """What the controller knows. `hosts` as asked for (none: this one); `mpi` such as "Open MPI", "5.0.11".
 
-    `given` is what the user said to mpiexec and, by variables, to MPI: it may name the interfaces to use. `wrote`
-    are the ids of the ranks whose file it found in its own folder. If not both ranks started, `nameless` are hosts
-    whose names it cannot resolve, and `own` are its own interfaces.
+    `given` is what the user said to mpiexec and, by variables, to MPI: it may name the interfaces to use; `heeded`
+    is what was set for MPI beforehand, in words. `wrote` are the ids of the ranks whose file it found in its own
+    folder. If not both ranks started, `nameless` are hosts whose names it cannot resolve, and `own` are its own
+    interfaces.
     """
 
     mpi: str
@@ -86,6 +87,7 @@ class Launch:
     launcher_version: str
     hosts: list[str] = field(default_factory=list)
     given: list[str] = field(default_factory=list)
+    heeded: str = ""
     surveys: list[Survey] = field(default_factory=list)
     nameless: list[str] = field(default_factory=list)
     own: dict[str, Address] = field(default_factory=dict)

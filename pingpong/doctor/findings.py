@@ -10,7 +10,7 @@ from pingpong.doctor import hca, interfaces, meeting, node
 from pingpong.doctor.facts import Finding, Launch
 
 CHECKS: tuple[Callable[[Launch], list[Finding]], ...] = (
-    meeting.library, meeting.meeting, meeting.alike, meeting.same_machine,
+    meeting.library, meeting.meeting, meeting.heeded, meeting.alike, meeting.same_machine,
     interfaces.own, interfaces.doubles, interfaces.networks, interfaces.mtus,
     hca.ports, hca.rates, hca.errors, hca.pcie, hca.numa, hca.memlock,
     node.folders, node.shared_folder, node.copies, node.cpus,

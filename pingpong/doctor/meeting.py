@@ -176,6 +176,16 @@ def _not_started(launch: Launch) -> Finding:
     )
 
 
+def heeded(launch: Launch) -> list[Finding]:
+    """What was set beforehand and may be why ranks do not meet, or meet another way than they could."""
+    if not launch.heeded:
+        return []
+    advice = (
+        "try without" if launch.level == "problem" else "nothing, if it is meant; transports by name do without"
+    )
+    return [Finding(launch.level, f"set beforehand, and heeded by MPI: {launch.heeded}", advice)]
+
+
 def alike(launch: Launch) -> list[Finding]:
     """The same MPI and the same pingpong at both ends."""
     found = []

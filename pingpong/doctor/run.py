@@ -17,10 +17,10 @@ from pingpong.doctor.facts import Finding, Launch
 from pingpong.exits import FAILED, SIGNALLED, USAGE
 from pingpong.hosts import HostsError, allocated, nameless
 from pingpong.launches import travelling
+from pingpong.model import Transport
 from pingpong.native import cache, programs
 from pingpong.say import quote, say, show
-from pingpong.transports import Here
-from pingpong.transports.beforehand import standing
+from pingpong.transports import Here, beforehand, spelling
 
 AGAIN = 3.0  # seconds within which a launch that fails without a word is tried again
 LIMIT = launch.Limit(30.0, "it took longer than 30 s")  # more than its ranks take to give up
@@ -47,9 +47,13 @@ def main(hosts: Sequence[str], mpiexec_args: Sequence[str], verbose: bool) -> in
         return _report([*found, meeting.no_launcher(str(error))], hosts)
     started = Launch(mpi["name"], mpi["version"], str(launcher.path), launcher.version, list(hosts))
     here = Here(mpi["name"], mpi["version"], launcher.path, max(1, len(hosts)))
-    started.given = [*mpiexec_args, *(f"{s.name}={s.value}" for s in standing(mpi["files"], os.environ, here))]
+    settings = beforehand.standing(mpi["files"], os.environ, here)
+    started.given = [*mpiexec_args, *(f"{each.name}={each.value}" for each in settings)]
+    own = Transport(name="", arguments=list(mpiexec_args))
+    heeded = beforehand.beside(None, spelling.variables(own), settings, here).heeded
     with launch.deaf(), _folder() as folder:
         _start(started, launcher, mpiexec_args, folder, verbose)
+        started.heeded = beforehand.listed([each for each in heeded if each.by_user or not started.met])
         with contextlib.suppress(OSError):
             started.wrote = {path.name for path in folder.iterdir()}
     if number := launch.held():  # also one that came when the launch had ended

@@ -252,5 +252,9 @@ def partial(run: Run) -> list[str]:
     """Why there is no more of a run than this."""
     if run.status == "complete":
         return []
-    reason = run.failure.reason if run.failure else "it has no end: it still runs, or was killed"
+    reason = (
+        run.failure.reason
+        if run.failure
+        else "it has no end: it still runs, was killed, or found no room for more"
+    )
     return [f"# partial result: {reason}"]

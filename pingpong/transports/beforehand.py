@@ -13,7 +13,7 @@ from pingpong import environment, parameters
 from pingpong.model import HEEDED, Transport, Warn
 from pingpong.parameters import FILES
 from pingpong.transports import intelmpi, mpich, openmpi, spelling
-from pingpong.transports.base import MCA, Concern, Here, parse
+from pingpong.transports.base import MCA, Concern, Here, TransportError, parse
 
 _CONCERNS: Mapping[str, Callable[[Transport], Concern]] = {
     "Open MPI": openmpi.concern,
@@ -87,17 +87,17 @@ class Beside:
     @property
     def hint(self) -> str | None:
         """What to do about a launch that failed, or went another way."""
-        return f"{_HEEDED}{_listed(self.heeded)}; try without" if self.heeded else None
+        return f"{_HEEDED}{listed(self.heeded)}; try without" if self.heeded else None
 
     def warnings(self, transport: Transport | None) -> list[Warn]:
         """What the record of the run says of it: not what the installation always does."""
         found = []
         if self.left_out:
             name = transport.name if transport else ""
-            text = f"set beforehand, and left out for {name}: {_listed(self.left_out)}"
+            text = f"set beforehand, and left out for {name}: {listed(self.left_out)}"
             found.append(Warn(code="left-out", text=text))
         if by_user := [setting for setting in self.heeded if setting.by_user]:
-            found.append(Warn(code=HEEDED, text=f"{_HEEDED}{_listed(by_user)}"))
+            found.append(Warn(code=HEEDED, text=f"{_HEEDED}{listed(by_user)}"))
         return found + [Warn(code="misspelt", text=text) for text in self.misspelt]
 
 
@@ -132,10 +132,21 @@ def beside(asked: Transport | None, given: Iterable[str], settings: Sequence[Set
         if setting in left_out:
             continue
         if slip := spelling.slip(setting.name, here):
-            misspelt.append(f"{_listed([setting])} was set beforehand: {slip}")
+            misspelt.append(f"{listed([setting])} was set beforehand: {slip}")
         else:
             heeded.setdefault(setting.name, setting)
     return Beside(left_out, list(heeded.values()), misspelt, _instead(left_out, given, settings))
+
+
+def check(arguments: Sequence[str], transports: Iterable[Transport], here: Here) -> None:
+    """Raises TransportError where words for mpiexec choose otherwise what a transport chooses itself."""
+    given = spelling.variables(Transport(name="", arguments=list(arguments)))
+    for transport in transports:
+        own, chooses = spelling.variables(transport), _concern(transport, here).chooses
+        for name, value in given.items():
+            if value not in ("", own[name]) if name in own else re.fullmatch(chooses, name):
+                what = f"--mpiexec-args sets {name.removeprefix(MCA)}, which transport {transport.name!r} chooses"
+                raise TransportError(f"{what}: leave it out, or choose by -t alone, as in -t 'mine=--mca …'")
 
 
 def _concern(asked: Transport | None, here: Here) -> Concern:
@@ -162,7 +173,7 @@ def _instead(left_out: Sequence[Setting], given: set[str], settings: Sequence[Se
     return words
 
 
-def _listed(settings: Sequence[Setting]) -> str:
+def listed(settings: Sequence[Setting]) -> str:
     """Variables, then the parameters of each file."""
     by_file: dict[str | None, list[str]] = {}
     for setting in settings:

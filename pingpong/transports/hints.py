@@ -4,6 +4,7 @@ import re
 
 from pingpong.model import Transport
 
+_UCX_SAYS = r"\[([\w.-]+):\d+ *:\d+\][^\n]*"  # the host, in the lines of its log
 # In order: what names the cause comes before what only names the consequence. "{0}", … are the pattern's groups.
 _SIGNS = (
     # the way to the hosts
@@ -31,17 +32,17 @@ _SIGNS = (
     ),
     # what was asked for
     (
-        r"network device '(.+?)' is not available, please use one or more of: (.+)",
-        "UCX has no device {0} here, it has {1}",
+        rf"{_UCX_SAYS}network device '(.+?)' is not available, please use one or more of: (.+)",
+        "UCX has no device {1} on host {0}, it has {2}",
     ),
     (
-        r"transport '(.+?)' is not available, please use one or more of: (.+)",
-        "UCX has no transport {0} here, it has {1}",
+        rf"{_UCX_SAYS}transport '(.+?)' is not available, please use one or more of: (.+)",
+        "UCX has no transport {1} on host {0}, it has {2}",
     ),
     (r"no active messages transport to .*?: ?(\S+)/(\S+) - no route", "UCX finds no way over {1}: another device"),
     (
-        r"invalid value was given for (\w+).*?Value: +(\S+)",
-        "a host has no interface {1}, or none with an address ({0}): pingpong doctor looks at both",
+        r"invalid value was given for (\w+).*?Local host: +(\S+).*?Value: +(\S+)",
+        "host {1} has no interface {2}, or none with an address ({0}): pingpong doctor looks at both ends",
     ),
     (r'"sm" BTL is no longer available', "in Open MPI 4 shared memory is called vader: --mca btl vader,self"),
     (
@@ -52,7 +53,10 @@ _SIGNS = (
         r"OFI (?:call getinfo|fi_getinfo\(\)) failed",
         "libfabric has no such provider here, or it finds no device: pingpong transports lists what can be had",
     ),
-    (r"OFI call ep_enable failed", "libfabric cannot use this device: look at the name of the network interface"),
+    (
+        r"OFI (?:call ep_enable|EP enable) failed",
+        "libfabric cannot use this device: look at the name of the network interface",
+    ),
 )
 _CHOSEN = {
     "ucx": "UCX found none of its transports and devices here: without pml_ucx_tls any and pml_ucx_devices any it "

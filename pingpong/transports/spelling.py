@@ -51,9 +51,9 @@ def slip(variable: str, here: Here) -> str | None:
     return None
 
 
-def variables(transport: Transport) -> set[str]:
+def variables(transport: Transport) -> dict[str, str]:
     """The variables that a transport sets or passes on, parameters among them as if they were some."""
-    return {name for name, _ in _settings(transport)} | {f"{MCA}{name}" for name, _ in _parameters(transport)}
+    return dict(_settings(transport)) | {f"{MCA}{name}": value for name, value in _parameters(transport)}
 
 
 def _parameters(transport: Transport) -> Iterator[tuple[str, str]]:

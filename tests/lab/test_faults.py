@@ -42,6 +42,7 @@ class Job:
         else:
             command += ["--hosts", ",".join(HOSTS), "-t", "tcp@ib0"]
         self.output = (folder / "output").open("wb")
+        self.began = time.time()
         self.process = lab.start(
             "nodeA", command, env=self.env, cwd=folder, stdout=self.output, stderr=subprocess.STDOUT
         )
@@ -97,7 +98,8 @@ class Job:
         running = [(host, p.argv[:4]) for host in HOSTS for p in self.lab.processes(host)]
         found = [(host, self.lab.path(host, "/var/tmp")) for host in HOSTS]
         folders = [(host, path.name) for host, folder in found for path in folder.glob("pingpong-*")]
-        return running + folders + [(host, name) for host in HOSTS for name in self.lab.shm(host)]
+        maps = [path.name for path in Path("/tmp").glob("hydra_hwloc_*") if path.stat().st_mtime > self.began]
+        return running + folders + maps + [(host, name) for host in HOSTS for name in self.lab.shm(host)]
 
     def partial(self):
         (run,) = store.load(self.folder / "r.json").runs
@@ -147,8 +149,13 @@ def test_a_rank_is_killed(job, lab, rank):
     assert code == 1 or (job.by_hand and code != 0)
     assert evidence.of_run(run).observed == "ib0"
     if not job.by_hand:
-        words = ("SIGKILL", "MPI error", "lost a rank", "died", "gave up")
-        assert any(word in run.failure.reason for word in words), run.failure
+        host = HOSTS[rank]
+        words = (
+            f"{host} was ended by signal 9",
+            f"rank {rank} on host {host} died",
+            f"the rank on host {host} died",
+        )
+        assert any(word in run.failure.reason for word in words) or "MPI error" in run.failure.reason, run.failure
         assert "result in" in said
 
 
@@ -179,7 +186,9 @@ def test_the_launchers_daemon_is_killed(lab, launcher, tmp_path, by_hand):
     (run,) = store.load(job.folder / "r.json").runs
     assert run.points[0].visits
     if not by_hand:
-        assert code == 1 and ("ended" in said or "MPI error" in said)
+        words = ("no daemon on host nodeB any more", "lost a rank or a daemon", "MPI error")
+        assert code == 1 and any(word in said for word in words), said
+        assert run.status == "partial" or "all was measured before" in said, said
 
 
 def test_mpiexec_is_killed(job, lab):
@@ -211,9 +220,9 @@ def test_both_links_go_down(job, lab):
 def test_the_other_host_has_no_address_on_the_link(lab, launcher, tmp_path):
     lab.address("nodeB", "ib0", False)
     job = Job(lab, launcher, tmp_path, False)
-    code, said = job.end(100)
-    assert code in (1, 124), said
-    assert "nothing was measured" in said
+    code, said = job.end()
+    assert code == 1 and "nothing was measured" in said, said
+    assert "on host nodeB" in said or "host nodeB has no interface ib0" in said or "cannot use this device" in said
     (run,) = store.load(tmp_path / "r.json").runs
     assert run.failure and run.failure.command and run.transport.name == "tcp@ib0"
 
@@ -237,6 +246,7 @@ def test_the_disk_is_full_where_the_result_arrives(lab, launcher, tmp_path):
         ]
         done = lab.run("nodeA", command, timeout=LIMIT, cwd="/var/tmp")
         assert done.returncode == 1 and "cannot write the result: No space left on device" in done.stderr
+        assert "# partial result: cannot write the result: No space left on device" in done.stdout
         (run,) = store.load(folder / "r.json").runs
         assert sum(len(point.visits) for point in run.points) > 0
         running = [p.argv for host in HOSTS for p in lab.processes(host)]
