@@ -28,13 +28,22 @@ def disturbances(ranks: list[Rank]) -> list[Warn]:
     for rank in ranks:
         if rank.measured and rank.waited is not None and rank.waited > WAITED * rank.measured:
             share = 100 * rank.waited / rank.measured
-            why = "its quota is used up" if _short_of_time(ranks, rank.host) else "something else runs there"
+            why = "its quota is used up" if _short_of_time(ranks, rank.host) else _who_else(ranks, rank)
             text = (
                 f"rank {rank.rank} on host {rank.host} waited for its CPU {share:.0f} % of the time "
                 f"(taken away {rank.preempted} times): {why}"
             )
             found.append(Warn(code=DISTURBED, text=text))
     return found
+
+
+def _who_else(ranks: list[Rank], rank: Rank) -> str:
+    """What took a rank's CPU may be what every run has beside it, where no CPU is left for that."""
+    count = sum(each.host == rank.host for each in ranks)
+    if rank.usable is None or rank.usable > count:
+        return "something else runs there"
+    own = f"if only pingpong's own launcher and the system ({count} ranks, {rank.usable} CPUs)"
+    return f"something else runs there, {own}"
 
 
 def _crowded(ranks: list[Rank]) -> Warn | None:

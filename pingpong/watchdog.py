@@ -1,7 +1,7 @@
 """The end of waiting: a rank that makes no progress says where it hangs, and exits.
 
-A thread that sleeps until the deadline and looks whether it has moved: it wakes once in several seconds and never
-touches MPI. mpi4py releases the interpreter inside blocking calls, so it runs while the rank is stuck in one.
+A thread that looks once a second whether the deadline has moved, and never touches MPI. mpi4py releases the
+interpreter inside blocking calls, so it runs while the rank is stuck in one.
 """
 
 import math
@@ -16,6 +16,8 @@ from pingpong.exits import TIMED_OUT
 from pingpong.processes import crowded
 from pingpong.say import say
 
+LATE = 1.0  # seconds
+
 
 class Watchdog:
     """Calls `expired(sentence)` and exits with 124 if `arm` is not called again in time, or after `time_limit`."""
@@ -25,15 +27,14 @@ class Watchdog:
         self._end = time.monotonic() + time_limit
         self._deadline = self._patience = math.inf
         self._main = threading.get_ident()
-        self._wake = threading.Event()
         threading.Thread(target=self._run, name="watchdog", daemon=True).start()
 
     def arm(self, seconds: float) -> None:
-        """Allow this many seconds from now."""
-        sooner = time.monotonic() + seconds < self._deadline
+        """Allow this many seconds from now, or up to LATE more where it was armed for longer before.
+
+        Waking the thread would take the CPU from the rank, with every visit.
+        """
         self._patience, self._deadline = seconds, time.monotonic() + seconds
-        if sooner:
-            self._wake.set()
 
     def disarm(self) -> None:
         """Wait no longer for anything."""
@@ -46,8 +47,7 @@ class Watchdog:
                 self._give_up(f"the time limit of {self._time_limit:g} s is over")
             if now >= self._deadline:
                 self._give_up(f"nothing moved for {self._patience:.0f} s{self._place()}; gave up{crowded()}")
-            self._wake.clear()
-            self._wake.wait(min(self._deadline - now, self._end - now, 3600.0))
+            time.sleep(min(self._deadline - now, self._end - now, LATE))
 
     def _place(self) -> str:
         frame = sys._current_frames().get(self._main)

@@ -163,7 +163,7 @@ def test_formats_offered_are_the_forms_there_are():
     assert set(options.FORMATS) == set(texts.FORMS)
 
 
-FILE = Path(__file__).parent.parent / "results/shm-openmpi-2026-11-30.json"
+FILE = Path(__file__).parent.parent / "results/shm-openmpi-2026-12-01.json"
 
 
 def shell(line, cwd):

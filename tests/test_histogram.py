@@ -15,7 +15,7 @@ from pingpong.texts import histogram
 from tests.builders import point, session, steady
 
 PINGPONG = str(Path(sys.executable).with_name("pingpong"))
-FILE = Path(__file__).parent.parent / "results/shm-openmpi-2026-11-30.json"
+FILE = Path(__file__).parent.parent / "results/shm-openmpi-2026-12-01.json"
 ROW = re.compile(
     r"^ +(?P<open>< |>= )?(?P<label>[\d.]+) (?P<mark>[> ]) (?P<bar>#*|(mini|maxi)mum [\d.]+) +(?P<n>\d+)$"
 )

@@ -19,7 +19,7 @@ from pingpong.units import UnitError, parse_percentiles, percentile_name
 from tests.builders import plan, point, session, steady
 
 PINGPONG = str(Path(sys.executable).with_name("pingpong"))
-FILE = Path(__file__).parent.parent / "results/shm-openmpi-2026-11-30.json"
+FILE = Path(__file__).parent.parent / "results/shm-openmpi-2026-12-01.json"
 DEFAULT = (50.0, 90.0, 99.0, 99.9)
 
 

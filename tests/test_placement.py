@@ -122,11 +122,19 @@ def test_a_quota_is_of_a_host():
     assert "1 rank on host n2" in warn.text
 
 
-@pytest.mark.parametrize(("quota", "why"), [(1.0, "its quota is used up"), (None, "something else runs there")])
-def test_why_a_rank_waited_for_its_cpu(quota, why):
+@pytest.mark.parametrize(
+    ("quota", "usable", "why"),
+    [
+        (1.0, 2, "its quota is used up"),
+        (None, 3, "something else runs there"),
+        (None, 2, "if only pingpong's own launcher and the system (2 ranks, 2 CPUs)"),
+    ],
+)
+def test_why_a_rank_waited_for_its_cpu(quota, usable, why):
     ranks = bound("n1", "n1")
     for each in ranks:
         each.quota, each.measured, each.waited, each.preempted = quota, 2.0, 1.0, 40
+        each.usable = usable
     found = disturbances(ranks)
     assert len(found) == 2 and all("50 %" in warn.text and warn.text.endswith(why) for warn in found)
 

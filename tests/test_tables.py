@@ -208,12 +208,16 @@ def test_size_zero_has_a_latency_and_a_rate_of_zero():
 
 
 def test_the_readme_shows_what_the_committed_result_says():
-    """It names the file and how to print it."""
+    """It names the files and how to print them."""
     root = Path(__file__).parents[1]
     readme = (root / "README.md").read_text()
-    (name,) = set(re.findall(r"pingpong show (results/lab/\S+?\.json)", readme))
-    session = store.load(root / name)
+    alone, name = dict.fromkeys(re.findall(r"pingpong show (results/\S+?\.json)", readme))
     blocks = [block.partition("\n")[2].rstrip() for block in readme.split("```")[1::2]]
+    (log,) = [block for block in blocks if block.startswith("# pingpong ")]
+    whole = texts.text(store.load(root / alone), texts.Options(form="log"))
+    for part in log.split("\n…\n"):
+        assert f"{part}\n" in whole
+    session = store.load(root / name)
     (table,) = [block for block in blocks if block.startswith("transport ")]
     (wire,) = [block for block in blocks if block.startswith("# wire: ")]
     assert table in texts.text(session, texts.Options(form="table"))
