@@ -133,11 +133,10 @@ def _cause(ended: launch.Ended, nodes: Sequence[str]) -> str | None:
         return f"mpiexec was ended by {_signal_name(-ended.status)}"
     if launch.HUNG.search(ended.output):
         return "a rank did not get through MPI_Init or MPI_Finalize in a minute"
-    for pattern, sentence in _CAUSES:
+    for pattern, sentence, sure in _CAUSES:
         if found := re.search(pattern, ended.output, re.DOTALL):
             words = [printable((word or b"").decode(errors="replace")) for word in found.groups()]
-            text = sentence(words, nodes)
-            return text.replace(_STATUS, f"{_ENDED}{ended.status}: ")
+            return ("" if sure else f"{_ENDED}{ended.status}: ") + sentence(words, nodes)
     return None
 
 
@@ -151,47 +150,58 @@ def _partner_died(words: list[str], nodes: Sequence[str]) -> str:
     rank, host = words
     partner = 1 - int(rank)
     where = f" on host {nodes[partner * len(nodes) // 2]}" if nodes and partner in (0, 1) else ""
-    return f"{_STATUS}rank {partner}{where} died, rank {rank} on host {host} lost the connection to it"
+    return f"rank {partner}{where} died, rank {rank} on host {host} lost the connection to it"
 
 
-_STATUS = "\0"  # in a sentence that a rank's own would be better than
-# In order: what names the dead comes before what names who missed them. Each sentence is made of the pattern's
-# groups and the names of the hosts.
-_CAUSES: tuple[tuple[bytes, Callable[[list[str], Sequence[str]], str]], ...] = (
+# In order: what names the dead comes before what names who missed them. Each sentence is made of the pattern's groups
+# and the names of the hosts; unless it is sure, what a rank itself says is better.
+_CAUSES: tuple[tuple[bytes, Callable[[list[str], Sequence[str]], str], bool], ...] = (
     (  # Open MPI
         rb"process rank (\d+) with PID \d+ on node (\S+) exited on\s+signal (\d+)",
         lambda words, _: _killed(words[1], words[2], words[0]),
+        True,
     ),
     (  # Intel MPI
         rb"RANK (\d+) PID \d+ RUNNING AT (\S+)\s+=\s+KILLED BY SIGNAL: (\d+)",
         lambda words, _: _killed(words[1], words[2], words[0]),
+        True,
     ),
     (  # MPICH, which says this of signals only
         rb"BAD TERMINATION OF ONE.*? RUNNING AT (\S+)\s+=\s+EXIT CODE: (\d+)",
         lambda words, _: _killed(*words),
+        True,
     ),
-    (rb"(?i:signal):?\s*(\d+)", lambda words, _: f"a rank was ended by {_signal_name(int(words[0]))}"),
+    (
+        rb"(?i:signal):?\s*(\d+)",
+        lambda words, _: f"a rank was ended by {_signal_name(int(words[0]))}",
+        True,
+    ),
     (  # Open MPI 5; 4 calls it a disconnected peer
         rb"(?:Socket closed|unexpectedly disconnected)"
         rb".*?process rank (\d+) with PID \d+ on node (\S+) calling\s+\"abort\"",
         _partner_died,
+        False,
     ),
     (
         rb"unexpectedly disconnected.*?Peer host:\s*(\S+)",
-        lambda words, _: f"{_STATUS}the rank on host {words[0]} died",
+        lambda words, _: f"the rank on host {words[0]} died",
+        False,
     ),
     (
         rb"process rank (\d+) with PID \d+ on node (\S+) calling\s+\"abort\"",
-        lambda words, _: f"{_STATUS}rank {words[0]} on host {words[1]} gave up, or lost its partner",
+        lambda words, _: f"rank {words[0]} on host {words[1]} gave up, or lost its partner",
+        False,
     ),
     (  # Open MPI, whatever status it ends with
         rb"lost communication with a remote daemon.*?Remote daemon:.*? on node (\S+)"
         rb"|daemon failed to report back.*?Remote host:\s*(\S+)",
-        lambda words, _: f"mpiexec has no daemon on host {words[0] or words[1]} any more: killed, or cut off",
+        lambda words, _: f"mpiexec has no daemon on host {words[0] or words[1]}: not started, killed, or cut off",
+        True,
     ),
     (  # all that Hydra says across hosts
         rb"process manager error",
-        lambda _, __: f"{_STATUS}it lost a rank or a daemon",
+        lambda _, __: "it lost a rank or a daemon",
+        False,
     ),
 )
 

@@ -144,8 +144,8 @@ def test_a_file_that_ends_in_the_middle_says_where(tmp_path):
     ("data", "said"),
     [
         (b"", "empty"),
-        (b"\n \n", "empty"),
-        (b"\0" * 4096, "empty"),
+        (b"\n \n", "nothing but"),
+        (b"\0" * 4096, "nothing but"),
         (b"[]", "schema"),
         (b"{}", "schema"),
         (b"17", "schema"),
