@@ -153,8 +153,8 @@ def _partner_died(words: list[str], nodes: Sequence[str]) -> str:
     return f"rank {partner}{where} died, rank {rank} on host {host} lost the connection to it"
 
 
-# In order: what names the dead comes before what names who missed them. Each sentence is made of the pattern's groups
-# and the names of the hosts; unless it is sure, what a rank itself says is better.
+# In order: what names the dead comes before what names who missed them. Each sentence is made of the groups of its
+# pattern and the names of the hosts; unless it is sure, what a rank itself says is better.
 _CAUSES: tuple[tuple[bytes, Callable[[list[str], Sequence[str]], str], bool], ...] = (
     (  # Open MPI
         rb"process rank (\d+) with PID \d+ on node (\S+) exited on\s+signal (\d+)",
