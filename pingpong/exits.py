@@ -1,5 +1,7 @@
 """Exit codes (docs/exit-codes.md) and the sentences that go with them, alike for ranks and launcher."""
 
+import os
+import signal
 from collections.abc import Iterable
 
 from pingpong.model import Failure, Run
@@ -12,6 +14,18 @@ CONTRADICTED = 3
 WRONG_PAYLOAD = 4
 TIMED_OUT = 124
 SIGNALLED = 128  # plus the number of the signal
+MPIEXECS = ", which mpiexec also sends when it is ended itself"  # of SIGTERM
+
+
+def leave(code: int) -> None:
+    """End this process at once; after a signal by the signal itself.
+
+    So a launcher knows that a rank was ended, ends the others and says which it was.
+    """
+    if code > SIGNALLED:
+        signal.signal(code - SIGNALLED, signal.SIG_DFL)
+        os.kill(os.getpid(), code - SIGNALLED)
+    os._exit(code)
 
 
 def exit_code(run: Run, failure: Failure | None = None) -> int:

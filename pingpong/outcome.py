@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pingpong import hosts, launch, store
-from pingpong.exits import FAILED, SIGNALLED, TIMED_OUT, USAGE, exit_code
+from pingpong.exits import FAILED, MPIEXECS, SIGNALLED, TIMED_OUT, USAGE, exit_code
 from pingpong.model import Failure, Run, Session, Transport
 from pingpong.transports import hints
 from pingpong.units import printable
@@ -64,9 +64,7 @@ def explained(
 def _in_their_words(failure: Failure) -> None:
     """Ranks that gave up know more than this process sees; their journal may not have come through."""
     for sentence in _own(failure.output)[:1]:
-        failure.reason = sentence
-        if "nothing moved for" in sentence:
-            failure.exit = TIMED_OUT
+        failure.reason, failure.exit = sentence, TIMED_OUT if "nothing moved for" in sentence else FAILED
 
 
 def _silent(failure: Failure, run: Run | None, nodes: Sequence[str]) -> bool:
@@ -142,7 +140,8 @@ def _cause(ended: launch.Ended, nodes: Sequence[str]) -> str | None:
 
 def _killed(host: str, code: str, rank: str = "") -> str:
     who = f"rank {rank}" if rank else "a rank"
-    return f"{who} on host {host} was ended by {_signal_name(int(code))}"
+    text = f"{who} on host {host} was ended by {_signal_name(int(code))}"
+    return text + MPIEXECS if int(code) == signal.SIGTERM else text
 
 
 def _partner_died(words: list[str], nodes: Sequence[str]) -> str:
@@ -151,6 +150,13 @@ def _partner_died(words: list[str], nodes: Sequence[str]) -> str:
     partner = 1 - int(rank)
     where = f" on host {nodes[partner * len(nodes) // 2]}" if nodes and partner in (0, 1) else ""
     return f"rank {partner}{where} died, rank {rank} on host {host} lost the connection to it"
+
+
+def _peer_died(words: list[str], nodes: Sequence[str]) -> str:
+    """Open MPI names the host; which rank that is can be told where each has its own."""
+    host = words[0]
+    who = f"rank {nodes.index(host)}" if len(nodes) == 2 and host in nodes else "the rank"
+    return f"{who} on host {host} died"
 
 
 # In order: what names the dead comes before what names who missed them. Each sentence is made of the groups of its
@@ -184,7 +190,7 @@ _CAUSES: tuple[tuple[bytes, Callable[[list[str], Sequence[str]], str], bool], ..
     ),
     (
         rb"unexpectedly disconnected.*?Peer host:\s*(\S+)",
-        lambda words, _: f"the rank on host {words[0]} died",
+        _peer_died,
         False,
     ),
     (
@@ -218,11 +224,14 @@ def _signal_name(number: int) -> str:
 def _merged(said: Failure | None, seen: Failure | None) -> Failure | None:
     """What the lead wrote before it ended, beside what was seen from outside.
 
-    The lead knows why it gave up. But where this process ended the launch, or mpiexec ended the lead because
-    another rank had died, the reason is the one seen from outside.
+    The lead knows why it gave up, and whether it was a signal that only looks like a death of its own. But where
+    this process ended the launch, or mpiexec ended the lead because another rank had died, the reason is the one
+    seen from outside.
     """
     if said is None or seen is None:
         return said or seen
-    if said.exit <= SIGNALLED and seen.reason.startswith(_SEEN):
-        return Failure(reason=said.reason, exit=said.exit, command=seen.command, output=seen.output)
+    who, what = said.reason.partition(":")[0], seen.reason.removeprefix(_ENDED)
+    if seen.reason.startswith(_SEEN) and (said.exit <= SIGNALLED or f"{who} died" in what or what.isdecimal()):
+        code = said.exit if said.exit <= SIGNALLED else FAILED
+        return Failure(reason=said.reason, exit=code, command=seen.command, output=seen.output)
     return seen

@@ -39,7 +39,7 @@ def disturbances(ranks: list[Rank]) -> list[Warn]:
 
 def _who_else(ranks: list[Rank], rank: Rank) -> str:
     """What took a rank's CPU may be what every run has beside it, where no CPU is left for that."""
-    count = sum(each.host == rank.host for each in ranks)
+    count = sum((each.machine or each.host) == (rank.machine or rank.host) for each in ranks)
     if rank.usable is None or rank.usable > count:
         return "something else runs there"
     own = f"if only pingpong's own launcher and the system ({count} ranks, {rank.usable} CPUs)"

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from msgspec import structs
 
 from pingpong import __version__, store
+from pingpong.exits import leave
 from pingpong.model import DEFINITIONS, SCHEMA, Failure, Point, Run, Said, Session, Visit, Warn
 from pingpong.request import Job, Request
 from pingpong.say import say
@@ -113,7 +114,7 @@ class Recorder:
             try:
                 self.end(failure)
             finally:
-                os._exit(failure.exit)
+                leave(failure.exit)
 
         if self._lock.acquire(timeout=0.0 if threading.current_thread() is threading.main_thread() else LOCKED):
             self._lock.release()

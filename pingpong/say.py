@@ -1,11 +1,13 @@
 """Sentences on stderr and text on stdout that never stop a run: a reader may be gone, a disk full."""
 
 import codecs
+import errno
 import os
 import sys
 from typing import TextIO
 
 _unprinted: list[OSError] = []
+_closed: list[OSError] = []  # that of a stdout which nobody has opened
 
 
 def say(sentence: str) -> None:
@@ -20,10 +22,11 @@ def quote(lines: list[str]) -> None:
 
 def show(text: str) -> None:
     """Text on stdout. Whoever reads it may go away (head, less): the result is in its file."""
-    error = _write(sys.stdout, text)
+    error = _write(sys.stdout, text) or (_closed[0] if text and _closed else None)
     if error and not isinstance(error, BrokenPipeError):
+        if not _unprinted:
+            say(f"cannot print: {error.strerror}")
         _unprinted.append(error)
-        say(f"cannot print: {error.strerror}")
 
 
 def lost() -> bool:
@@ -45,6 +48,8 @@ def open_streams() -> None:
                 os.dup2(opened, number)
                 os.close(opened)
             setattr(sys, name, open(number, "w", closefd=False))  # noqa: SIM115
+            if name == "stdout":
+                _closed.append(OSError(errno.EBADF, os.strerror(errno.EBADF)))
         else:
             stream.reconfigure(errors="pingpong")
 

@@ -38,6 +38,15 @@ def interfaces(sys: Path = SYS) -> dict[str, Path | None]:
     return {name: folder if text(folder / "ifindex") == index else None for name, index, folder in own}
 
 
+def down(name: str, sys: Path = SYS) -> str | None:
+    """What is wrong with an interface: "gone" or "down"; None if nothing is, or it cannot be seen."""
+    found = interfaces(sys)
+    if found and name not in found:
+        return "gone"
+    folder = found.get(name)
+    return "down" if folder and text(folder / "operstate") in ("down", "lowerlayerdown", "notpresent") else None
+
+
 def driver(folder: Path) -> str | None:
     """The driver of a device of the classes net or infiniband; virtual ones have none."""
     try:

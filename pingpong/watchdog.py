@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from pingpong import sysfs
 from pingpong.exits import TIMED_OUT
 from pingpong.processes import crowded
 from pingpong.say import say
@@ -20,10 +21,19 @@ LATE = 1.0  # seconds
 
 
 class Watchdog:
-    """Calls `expired(sentence)` and exits with 124 if `arm` is not called again in time, or after `time_limit`."""
+    """Calls `expired(sentence)` and exits with 124 if `arm` is not called again in time, or after `time_limit`.
 
-    def __init__(self, who: str, expired: Callable[[str], None], time_limit: float = math.inf) -> None:
-        self._who, self._expired, self._time_limit = who, expired, time_limit
+    The sentence says so if the interface of the `carrier` ("net:ib0") that was asked for is down.
+    """
+
+    def __init__(
+        self,
+        who: str,
+        expired: Callable[[str], None],
+        time_limit: float = math.inf,
+        carrier: str | None = None,
+    ) -> None:
+        self._who, self._expired, self._time_limit, self._carrier = who, expired, time_limit, carrier
         self._end = time.monotonic() + time_limit
         self._deadline = self._patience = math.inf
         self._main = threading.get_ident()
@@ -46,8 +56,14 @@ class Watchdog:
             if now >= self._end:
                 self._give_up(f"the time limit of {self._time_limit:g} s is over")
             if now >= self._deadline:
-                self._give_up(f"nothing moved for {self._patience:.0f} s{self._place()}; gave up{crowded()}")
+                self._give_up(f"nothing moved for {self._patience:.0f} s{self._place()}; gave up{self._why()}")
             time.sleep(min(self._deadline - now, self._end - now, LATE))
+
+    def _why(self) -> str:
+        """What can be seen here of why nothing moves."""
+        kind, _, name = (self._carrier or "").partition(":")
+        state = sysfs.down(name) if kind == "net" and name else None
+        return f": {name} is {state} here" if state else crowded()
 
     def _place(self) -> str:
         frame = sys._current_frames().get(self._main)

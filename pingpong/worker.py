@@ -24,7 +24,7 @@ import mpi4py
 
 from pingpong import environment, launchers, plans, recorder, relay, store, temporary
 from pingpong.evidence.meter import Elsewhere, Meter
-from pingpong.exits import FAILED, SIGNALLED, TIMED_OUT, USAGE, complaints, exit_code
+from pingpong.exits import FAILED, MPIEXECS, SIGNALLED, TIMED_OUT, USAGE, complaints, exit_code, leave
 from pingpong.guard import Guard
 from pingpong.measure.schedule import Schedule
 from pingpong.model import Connection, Failure, Point, Rank, Session, Watched
@@ -134,8 +134,9 @@ class _Rank:
         self._absent: list[plans.Absent] = []
         self._recorder: recorder.Recorder | None = None
         self._meter, self._watched = host.pop("meter"), list[Watched]()
-        who = f"rank {self._me} on host {socket.gethostname()}"
-        self._watchdog = Watchdog(who, self._expired, request.time_limit)
+        self._who = f"rank {self._me} on host {socket.gethostname()}"
+        carrier = request.transport.carrier if request.transport else None
+        self._watchdog = Watchdog(self._who, self._expired, request.time_limit, carrier)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._signalled)
 
@@ -291,7 +292,7 @@ class _Rank:
         """Write in the result what ended this rank, and return the sentence."""
         kind = "MPI error" if isinstance(error, MPI.Exception) else type(error).__name__
         said = " ".join([str(error), *getattr(error, "__notes__", [])]).split()
-        reason = f"{kind} on rank {self._me} on host {socket.gethostname()}: {' '.join(said)}"
+        reason = f"{kind} on {self._who}: {' '.join(said)}"
         with contextlib.suppress(OSError, ValueError):
             if self._recorder:
                 self._recorder.end(Failure(reason=reason, exit=FAILED))
@@ -301,9 +302,12 @@ class _Rank:
         self._leave(Failure(reason=sentence, exit=TIMED_OUT))
 
     def _signalled(self, number: int, _frame: Any) -> None:
-        reason = f"ended by {signal.Signals(number).name}"
+        reason = f"{self._who}: ended by {signal.Signals(number).name}"
         if number == signal.SIGTERM:
-            reason += ", which mpiexec also sends when it is ended itself"
+            reason += MPIEXECS
+        if self._show:  # else whoever launched it tells, by what mpiexec says
+            with contextlib.suppress(OSError):
+                os.write(2, f"pingpong: {reason}\n".encode())  # `say` may have been interrupted
         self._leave(Failure(reason=reason, exit=SIGNALLED + number))
 
     def _leave(self, failure: Failure) -> None:
@@ -311,4 +315,4 @@ class _Rank:
             if self._recorder:
                 self._recorder.leave(failure)
                 return
-        os._exit(failure.exit)
+        leave(failure.exit)

@@ -417,6 +417,14 @@ def test_sizes_that_go_different_ways_are_named():
     assert found.reason.startswith("at 1M: n1: ib0 sent 21.0 MB")
 
 
+def test_a_size_that_went_two_ways_is_named_once():
+    """Its kernels may differ, or the route may have changed between them."""
+    kernels = {"blocking": both(ib0=PAYLOAD), "asynchronous": both(eth0=PAYLOAD)}
+    points = [point(MIB, moved, kernel=kernel) for kernel, moved in kernels.items()]
+    small = point(MIB // 2, both(ib0=PAYLOAD // 2))
+    assert evidence.of_run(run([*points, small])).observed == "ib0 (512K), eth0 or ib0 (1M)"
+
+
 def test_the_worst_size_decides():
     doubtful = sizes((8, small((3840, 39))), (MIB, both(ib0=42_100_000)))
     assert evidence.of_run(doubtful).verdict == "unverifiable"

@@ -54,6 +54,11 @@ def asked(*arguments):
         (f"ssh: Could not resolve hostname n7: Name or service not known\n{DAEMON}", ["n7", "--hosts"]),
         (f"ssh: connect to host n2 port 22: Connection refused\n{DAEMON}", ["n2", "Connection refused"]),
         (DAEMON, ["daemon", "ssh HOST true"]),
+        (f"{DAEMON}  Remote host:   n2\n", ["daemon", "ssh n2 true"]),
+        (
+            "UCX  ERROR   no active messages transport to <no debug data>: tcp/ib0 - no route to 10.1.0.2:0\n",
+            ["ib0", "ip route"],
+        ),
         ("ORTE was unable to reliably start one or more daemons.\n", ["daemon", "ssh HOST true"]),
         ("[mpiexec@n1] Error: Unable to run bstrap_proxy on n2 (pid 27032, exit code 65280)\n", ["ssh n2 true"]),
         ("[mpiexec@n1] HYDU_sock_get_iface_ip (sock.c:447): unable to find interface ib9\n", ["ib9", "-iface"]),

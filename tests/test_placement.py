@@ -139,6 +139,13 @@ def test_why_a_rank_waited_for_its_cpu(quota, usable, why):
     assert len(found) == 2 and all("50 %" in warn.text and warn.text.endswith(why) for warn in found)
 
 
+def test_ranks_on_two_hosts_of_one_machine_share_its_cpus():
+    ranks = bound("n1", "n2")
+    for each in ranks:
+        each.measured, each.waited, each.preempted, each.usable, each.machine = 2.0, 1.0, 40, 2, "boot"
+    assert all("(2 ranks, 2 CPUs)" in warn.text for warn in disturbances(ranks))
+
+
 def test_each_warning_comes_once():
     crowd = [rank(n, cores=["0:0"], usable=1) for n in range(2)]
     for each in crowd:

@@ -504,7 +504,7 @@ def leaving(monkeypatch):
     def leave(code):
         raise Left(code)
 
-    monkeypatch.setattr(recorder.os, "_exit", leave)
+    monkeypatch.setattr(recorder, "leave", leave)
 
 
 def test_a_run_that_has_ended_does_not_end_again(tmp_path, leaving):

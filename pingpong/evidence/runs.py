@@ -128,11 +128,13 @@ def spans(chosen: list[int], every: list[int]) -> str:
 
 def _ranges(seen: Iterable[tuple[int, str]]) -> str:
     """ "eth0 (8 to 4K), eth0 + ib0 (8K to 8M)"; the text alone if it is the same at all sizes."""
+    by_size: dict[int, list[str]] = {}
+    for size, text in sorted(seen):
+        by_size.setdefault(size, []).append(text)
     by_text: dict[str, list[int]] = {}
-    pairs = sorted(seen)
-    for size, text in pairs:
-        by_text.setdefault(text, []).append(size)
+    for size, texts in by_size.items():  # kernels may have gone different ways
+        by_text.setdefault(" or ".join(dict.fromkeys(texts)), []).append(size)
     if len(by_text) == 1:
         return next(iter(by_text))
-    every = [size for size, _ in pairs]
+    every = list(by_size)
     return ", ".join(f"{text} ({spans(sizes, every)})" for text, sizes in by_text.items())

@@ -117,8 +117,13 @@ def _cells(row: dict[str, Any]) -> list[str]:
         str(row["samples"]),
         str(row["visits"]),
         printable(row["stop"] or "partial"),
-        *([micros(row["added_seconds"])] if row["added_seconds"] is not None else []),
+        *([_added(row["added_seconds"])] if row["added_seconds"] is not None else []),
     ]
+
+
+def _added(seconds: float) -> str:
+    """Where noise made a gain of it, it is none."""
+    return units.micros(seconds) if seconds > 0 else "-"
 
 
 def _columns(found: list[dict[str, Any]]) -> tuple[str, ...]:

@@ -14,6 +14,10 @@ _SIGNS = (
     (r"connect to host ([\w.-]+) port \d+: (\w[\w ]+)", "ssh cannot reach {0} ({1}): look at --hosts"),
     (r"Unable to run bstrap_proxy on ([\w.-]+)", "Intel MPI cannot start anything on {0}: try ssh {0} true"),
     (
+        r"daemon failed to report back.*?Remote host: +(\S+)",
+        "MPI cannot start its daemon on {0}: try ssh {0} true, and see that MPI lies at the same path there",
+    ),
+    (
         r"A daemon failed to report back|unable to reliably start one or more daemons|Launch proxy failed",
         "MPI cannot start its daemon on a host: try ssh HOST true, and see that MPI lies at the same path there",
     ),
@@ -39,7 +43,10 @@ _SIGNS = (
         rf"{_UCX_SAYS}transport '(.+?)' is not available, please use one or more of: (.+)",
         "UCX has no transport {1} on host {0}, it has {2}",
     ),
-    (r"no active messages transport to .*?: ?(\S+)/(\S+) - no route", "UCX finds no way over {1}: another device"),
+    (
+        r"no active messages transport to .*?: ?(\S+)/(\S+) - no route",
+        "UCX finds no way over {1}: look whether the route to the other host leads over it (ip route)",
+    ),
     (
         r"invalid value was given for (\w+).*?Local host: +(\S+).*?Value: +(\S+)",
         "host {1} has no interface {2}, or none with an address ({0}): pingpong doctor looks at both ends",

@@ -117,6 +117,7 @@ def test_the_link_goes_down_for_good(job, lab):
     code, said = job.end()
     run = job.partial()
     assert "nothing moved for" in run.failure.reason
+    assert job.by_hand or "gave up: ib0 is down here" in run.failure.reason, run.failure
     assert code == 124 or (job.by_hand and code != 0)
     assert "nothing moved for" in said
 
@@ -160,6 +161,18 @@ def test_a_rank_is_killed(job, lab, rank):
 
 
 @pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_is_terminated(lab, launcher, tmp_path, rank):
+    """It is over at once, and not taken for a link that hangs, nor the wrong one for dead."""
+    job = Job(lab, launcher, tmp_path, False).wait_for_visits()
+    lab.kill(job.rank(rank), signal.SIGTERM)
+    code, said = job.end()
+    reason = job.partial().failure.reason
+    assert code == 1 and HOSTS[rank] in reason.partition(",")[0], reason
+    assert "SIGTERM" in reason or f"rank {rank} on host {HOSTS[rank]} died" in reason, reason
+    assert "doctor" not in said
+
+
+@pytest.mark.parametrize("rank", [0, 1])
 def test_a_rank_is_stopped(job, lab, rank):
     lab.kill(job.rank(rank), signal.SIGSTOP)
     if job.by_hand:
@@ -198,6 +211,16 @@ def test_mpiexec_is_killed(job, lab):
     assert code == 1 or job.by_hand
     if not job.by_hand:
         assert "mpiexec was ended by signal 9" in said
+
+
+def test_mpiexec_is_terminated(lab, launcher, tmp_path):
+    """No rank is accused of it."""
+    job = Job(lab, launcher, tmp_path, False).wait_for_visits()
+    lab.kill(job.mpiexec(), signal.SIGTERM)
+    code, said = job.end()
+    assert code == 1, said
+    reason = job.partial().failure.reason
+    assert " died" not in reason and ("which mpiexec also sends" in reason or "mpiexec ended" in reason), reason
 
 
 def test_both_links_go_down(job, lab):
