@@ -42,7 +42,7 @@ class Job:
         else:
             command += ["--hosts", ",".join(HOSTS), "-t", "tcp@ib0"]
         self.output = (folder / "output").open("wb")
-        self.began = time.time()
+        self.began, self.hydra = time.time(), launcher.family.name == "MPICH"
         self.process = lab.start(
             "nodeA", command, env=self.env, cwd=folder, stdout=self.output, stderr=subprocess.STDOUT
         )
@@ -98,8 +98,10 @@ class Job:
         running = [(host, p.argv[:4]) for host in HOSTS for p in self.lab.processes(host)]
         found = [(host, self.lab.path(host, "/var/tmp")) for host in HOSTS]
         folders = [(host, path.name) for host, folder in found for path in folder.glob("pingpong-*")]
-        maps = [path.name for path in Path("/tmp").glob("hydra_hwloc_*") if path.stat().st_mtime > self.began]
-        return running + folders + maps + [(host, name) for host in HOSTS for name in self.lab.shm(host)]
+        maps = self.hydra and [
+            p.name for p in Path("/tmp").glob("hydra_hwloc_*") if p.stat().st_mtime > self.began
+        ]
+        return running + folders + (maps or []) + [(host, name) for host in HOSTS for name in self.lab.shm(host)]
 
     def partial(self):
         (run,) = store.load(self.folder / "r.json").runs
