@@ -28,6 +28,10 @@ LIMIT = (
 DAEMONS = ("prted", "orted", "hydra_pmi_proxy")
 
 
+def hydras_maps():
+    return {path.name for path in Path("/tmp").glob("hydra_hwloc_*")}
+
+
 class Job:
     """A measurement over ib0 in the background, started by `pingpong run` or by a hand-typed mpiexec."""
 
@@ -42,7 +46,7 @@ class Job:
         else:
             command += ["--hosts", ",".join(HOSTS), "-t", "tcp@ib0"]
         self.output = (folder / "output").open("wb")
-        self.began, self.hydra = time.time(), launcher.family.name == "MPICH"
+        self.before, self.hydra = hydras_maps(), launcher.family.name == "MPICH"
         self.process = lab.start(
             "nodeA", command, env=self.env, cwd=folder, stdout=self.output, stderr=subprocess.STDOUT
         )
@@ -98,10 +102,8 @@ class Job:
         running = [(host, p.argv[:4]) for host in HOSTS for p in self.lab.processes(host)]
         found = [(host, self.lab.path(host, "/var/tmp")) for host in HOSTS]
         folders = [(host, path.name) for host, folder in found for path in folder.glob("pingpong-*")]
-        maps = self.hydra and [
-            p.name for p in Path("/tmp").glob("hydra_hwloc_*") if p.stat().st_mtime > self.began
-        ]
-        return running + folders + (maps or []) + [(host, name) for host in HOSTS for name in self.lab.shm(host)]
+        maps = [name for name in hydras_maps() if name not in self.before] if self.hydra else []
+        return running + folders + maps + [(host, name) for host in HOSTS for name in self.lab.shm(host)]
 
     def partial(self):
         (run,) = store.load(self.folder / "r.json").runs
