@@ -226,11 +226,13 @@ def test_a_launcher_that_starts_nothing_is_quoted(tmp_path, healthy):
 
 
 def test_what_was_set_beforehand_and_keeps_ranks_apart(tmp_path, healthy, mpi_name):
-    name = {"Open MPI": "OMPI_MCA_btl", "MPICH": "UCX_TLS"}.get(mpi_name)
-    if not name:
-        pytest.skip("Intel MPI takes shared memory whatever is asked")
-    assert doctor(tmp_path, **{name: "self"}).of("set beforehand", f"{name}=self") == ("PROBLEM", "try without")
-    level, _ = doctor(tmp_path, **{name: "tcp,self"}).of("set beforehand", f"{name}=tcp,self")
+    name, bad, good = {
+        "Open MPI": ("OMPI_MCA_btl", "self", "tcp,self"),
+        "MPICH": ("UCX_TLS", "self", "tcp,self"),
+        "Intel MPI": ("I_MPI_SHM", "off", "auto"),
+    }[mpi_name]
+    assert doctor(tmp_path, **{name: bad}).of("set beforehand", f"{name}={bad}") == ("PROBLEM", "try without")
+    level, _ = doctor(tmp_path, **{name: good}).of("set beforehand", f"{name}={good}")
     assert level == "note" and healthy.of("set beforehand") is None
 
 

@@ -87,7 +87,7 @@ class Launch:
     launcher_version: str
     hosts: list[str] = field(default_factory=list)
     given: list[str] = field(default_factory=list)
-    heeded: str = ""
+    heeded: str | None = None
     surveys: list[Survey] = field(default_factory=list)
     nameless: list[str] = field(default_factory=list)
     own: dict[str, Address] = field(default_factory=dict)

@@ -183,7 +183,7 @@ def heeded(launch: Launch) -> list[Finding]:
     advice = (
         "try without" if launch.level == "problem" else "nothing, if it is meant; transports by name do without"
     )
-    return [Finding(launch.level, f"set beforehand, and heeded by MPI: {launch.heeded}", advice)]
+    return [Finding(launch.level, launch.heeded, advice)]
 
 
 def alike(launch: Launch) -> list[Finding]:

@@ -53,7 +53,8 @@ def main(hosts: Sequence[str], mpiexec_args: Sequence[str], verbose: bool) -> in
     heeded = beforehand.beside(None, spelling.variables(own), settings, here).heeded
     with launch.deaf(), _folder() as folder:
         _start(started, launcher, mpiexec_args, folder, verbose)
-        started.heeded = beforehand.listed([each for each in heeded if each.by_user or not started.met])
+        named = [each for each in heeded if each.by_user or not started.met]
+        started.heeded = beforehand.told(named) if named else None
         with contextlib.suppress(OSError):
             started.wrote = {path.name for path in folder.iterdir()}
     if number := launch.held():  # also one that came when the launch had ended

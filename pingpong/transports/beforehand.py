@@ -32,7 +32,6 @@ _OF_LAUNCHERS = (
     "OMPI_MCA_hwloc_", "OMPI_MCA_orte_", "OMPI_MCA_rmaps_", "OMPI_MCA_ras_", "OMPI_MCA_prte_",
     f"{MCA}{FILES}",
 )  # fmt: skip
-_HEEDED = "set beforehand, and heeded by MPI: "
 _PRINTS = re.compile(r"\w*_(?:verbose|warn_\w+|show_\w+|LOG_LEVEL|VERBOSE)|I_MPI_DEBUG\w*|MPIR_CVAR_DEBUG_\w+")
 
 
@@ -87,17 +86,17 @@ class Beside:
     @property
     def hint(self) -> str | None:
         """What to do about a launch that failed, or went another way."""
-        return f"{_HEEDED}{listed(self.heeded)}; try without" if self.heeded else None
+        return f"{told(self.heeded)}; try without" if self.heeded else None
 
     def warnings(self, transport: Transport | None) -> list[Warn]:
         """What the record of the run says of it: not what the installation always does."""
         found = []
         if self.left_out:
             name = transport.name if transport else ""
-            text = f"set beforehand, and left out for {name}: {listed(self.left_out)}"
+            text = f"set beforehand, and left out for {name}: {_listed(self.left_out)}"
             found.append(Warn(code="left-out", text=text))
         if by_user := [setting for setting in self.heeded if setting.by_user]:
-            found.append(Warn(code=HEEDED, text=f"{_HEEDED}{listed(by_user)}"))
+            found.append(Warn(code=HEEDED, text=told(by_user)))
         return found + [Warn(code="misspelt", text=text) for text in self.misspelt]
 
 
@@ -132,7 +131,7 @@ def beside(asked: Transport | None, given: Iterable[str], settings: Sequence[Set
         if setting in left_out:
             continue
         if slip := spelling.slip(setting.name, here):
-            misspelt.append(f"{listed([setting])} was set beforehand: {slip}")
+            misspelt.append(f"{_listed([setting])} was set beforehand: {slip}")
         else:
             heeded.setdefault(setting.name, setting)
     return Beside(left_out, list(heeded.values()), misspelt, _instead(left_out, given, settings))
@@ -173,7 +172,12 @@ def _instead(left_out: Sequence[Setting], given: set[str], settings: Sequence[Se
     return words
 
 
-def listed(settings: Sequence[Setting]) -> str:
+def told(heeded: Sequence[Setting]) -> str:
+    """The words for what MPI heeds."""
+    return f"set beforehand, and heeded by MPI: {_listed(heeded)}"
+
+
+def _listed(settings: Sequence[Setting]) -> str:
     """Variables, then the parameters of each file."""
     by_file: dict[str | None, list[str]] = {}
     for setting in settings:
